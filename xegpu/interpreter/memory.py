@@ -349,12 +349,13 @@ def _different(fields: Sequence[NDArray], active: Any) -> list[list[int]]:
 def _surfaces(fields: Sequence[NDArray], different: Sequence[Sequence[int]], dtype: DType, active: Any) -> Surfaces:
     """Ragged batch of one matrix per instance; those of inactive instances are empty."""
     size = dtype.numpy.itemsize
-    lowest = min(row[0] for row in different)
-    if any((row[0] - lowest) % size for row in different):
+    if any((row[0] - different[0][0]) % size for row in different):
         raise ShapeError("XT3035", f"addresses of {dtype} are not whole elements apart",
                          f"let every address be a multiple of {size}")
-    last = max(row[0] + size * sum(abs(step) * max(count - 1, 0) for count, step in zip(row[1:3], row[3:], strict=True))
-               for row in different)
+    reach = [[size * step * max(count - 1, 0) for count, step in zip(row[1:3], row[3:], strict=True)]
+             for row in different]
+    lowest = min(row[0] + sum(min(span, 0) for span in spans) for row, spans in zip(different, reach, strict=True))
+    last = max(row[0] + sum(max(span, 0) for span in spans) for row, spans in zip(different, reach, strict=True))
     flat = _view(lowest, ((last - lowest) // size + 1,), (size,), dtype)
     address, rows, columns, *steps = fields
     takes = True if active is None else active

@@ -23,6 +23,7 @@ from xetile.lang.creation import full, iota
 from xetile.lang.math import where
 
 _BEYOND = 1 << 30
+_INDEX_LIMIT = 1 << 31  # of an index of 32 bits
 """Column that no row has, for those in front of the first one."""
 
 
@@ -73,7 +74,10 @@ def init_rows(base: Any, offsets: Any, shape: Any, wg_map: WgMap | None, **windo
 
 
 def _row_numbers(base: Array, indices: Vector, size: tuple[int, int]) -> Vector:
-    """Rows as a column of indices; numbers of 64 bits that are no rows become -1, before they are cut to 32."""
+    """Rows as a column of indices; what an index of 32 bits does not hold becomes a number far from all rows.
+
+    Far, since ``update_tile_offset`` may still move it: no move of less than 2^30 rows makes a row of it.
+    """
     location, rows = current().location(), size[0]
     if indices.shape not in ((rows,), (rows, 1)):
         raise ShapeError("XT1443", f"the index vector is {text(indices.shape)}, and the tile has {rows} rows",
@@ -83,11 +87,12 @@ def _row_numbers(base: Array, indices: Vector, size: tuple[int, int]) -> Vector:
                                "convert it with .to(xt.i32)", location,
                                notes(location, **{"the index vector": indices}))
     column = cast(indices, (rows, 1))
-    if indices.dtype.bits == 64 and indices.dtype is not dtypes.index:
-        count = Scalar(scalar(base.shape[-2])).to(indices.dtype)
-        known = (column >= 0) & (column < count) if indices.dtype.signed else column < count
-        column = where(known, column, count)
-    return column if indices.dtype is dtypes.index else column.to(dtypes.index)
+    if indices.dtype is not dtypes.index and (indices.dtype.bits == 64 or indices.dtype is dtypes.u32):
+        held = column < _INDEX_LIMIT
+        if indices.dtype.signed:
+            held = held & (column >= -_INDEX_LIMIT)
+        column = where(held, column.to(dtypes.index), -_BEYOND)
+    return column if column.dtype is dtypes.index else column.to(dtypes.index)
 
 
 def row_offsets(tile: RowTile) -> tuple[Vector, Vector]:

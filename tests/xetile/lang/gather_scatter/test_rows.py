@@ -78,6 +78,30 @@ def test_stores_and_atomic_updates_of_rows(execution: Execution) -> None:
 
 
 @xt.kernel
+def moved_up(A, K, C):
+    """Rows that are moved by -1 before they are used."""
+    rows = xt.init_tile(A, (xt.load_tile(xt.init_tile(K, (0,), (8,))), 0), (8, 16))
+    xt.store_tile(xt.load_tile(xt.update_tile_offset(rows, -1, 0)), xt.init_tile(C, (0, 0), (8, 16)))
+    low = xt.init_tile(A, (xt.load_tile(xt.init_tile(K, (8,), (8,))), 0), (8, 16))
+    xt.store_tile(xt.load_tile(xt.update_tile_offset(low, 1, 0)), xt.init_tile(C, (8, 0), (8, 16)))
+
+
+@pytest.mark.parametrize("execution", [*EXECUTIONS, EAGER], ids=str)
+@pytest.mark.parametrize("index", ["i64", "u64", "u32"])
+def test_rows_out_of_bounds_that_are_moved(index: str, execution: Execution) -> None:
+    a = integers(np.random.default_rng(4), dtypes.f32, 6, 16) + np.float32(9)
+    most = np.iinfo(dtypes.of(index).numpy).max
+    words = np.array([6, 7, 1, 0, 3, 2**31 + 1, 2**31, most, 5, 6, 2**32 - 1, most, 0, 2**31 - 2, 4, most - 5],
+                     dtypes.of(index).numpy)
+    if index == "i64":
+        words[[0, 8, 9]] = -2**32 + 3, -1, -2**32 - 1
+    rows = [int(word) - 1 for word in words[:8]] + [int(word) + 1 for word in words[8:]]
+    out = Bordered(dtypes.f32, (16, 16))
+    execution.bind(moved_up)[1](a, words, out.array)
+    out.check(np.stack([a[row] if 0 <= row < 6 else np.zeros(16, np.float32) for row in rows]))
+
+
+@xt.kernel
 def of_a_batch(A, K, C, matrix):
     indices = xt.load_tile(xt.init_tile(K, (0,), (16,)))
     xt.store_tile(xt.load_tile(xt.init_tile(A, (matrix, indices, 0), (16, 16))), xt.init_tile(C, (0, 0), (16, 16)))

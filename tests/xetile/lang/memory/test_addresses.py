@@ -114,6 +114,36 @@ def test_strides_may_be_any(execution: Execution) -> None:
 
 
 @xt.kernel
+def matrices(table, C):
+    """A matrix for each group, at an address, of sizes and of strides of its own."""
+    at, *numbers = (xt.load_scalar(table, (xt.group_id(0), field)) for field in range(5))
+    rows, columns, down, across = (number.to(xt.index) for number in numbers)
+    tile = xt.init_tile(at, (-1, 0), (8, 16), base_shape=(rows, columns), base_strides=(down, across), dtype=xt.i16)
+    value = xt.load_tile(tile, padding=-1)
+    xt.store_tile(value, xt.init_tile(C, (xt.group_id(0), 0, 0), (8, 16)))
+    xt.store_tile(value + value, tile)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_matrices_at_addresses_may_be_reversed(execution: Execution) -> None:
+    rng, memory = np.random.default_rng(6), Memory(execution)
+    there = [memory.put(integers(rng, xt.i16, 9, 20))[0] for _ in range(4)]
+    parts = [there[0][2:5, 3:8][::-1], there[1][1:8, :19][:, ::-1], there[2][::-2, 5:], there[3].T[::-1, ::-1][2:]]
+    table = np.array([[part.ctypes.data, *part.shape, *(stride // 2 for stride in part.strides)] for part in parts])
+    expected = [part.copy() for part in parts]
+    c = np.zeros((4, 8, 16), np.int16)
+    execution.bind(matrices)[4](table, c)
+    memory.wait()
+    for part, old, found in zip(parts, expected, c, strict=True):
+        padded = np.full((8, 16), -1, np.int16)
+        height, width = min(7, old.shape[0]), min(16, old.shape[1])
+        padded[1:1 + height, :width] = old[:height, :width]
+        np.testing.assert_array_equal(found, padded)
+        old[:7, :16] *= 2
+        np.testing.assert_array_equal(part, old)
+
+
+@xt.kernel
 def described_anew(A, C, *, rows=24, columns=16, by_columns=False):
     """A read as a matrix of other sizes, from its first element on."""
     strides, order = ((1, rows), (0, 1)) if by_columns else ((columns, 1), (1, 0))
