@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Protocol
 
 from xdsl.dialects import func
@@ -52,11 +53,14 @@ class Pass(Protocol):
         """The new module."""
 
 
+_string = cache(StringAttr)
+
+
 def run_pass(name: str, step: Pass, module: ModuleOp, target: Target | None = None) -> ModuleOp:
     """The module after a pass, with its stage attribute; the same module where the pass changed nothing."""
     new = step.apply(module)
     if new is not module:
-        new.attributes[STAGE] = StringAttr(name)
+        new.attributes[STAGE] = _string(name)
         if target is not None:
-            new.attributes[TARGET] = StringAttr(target.name)
+            new.attributes[TARGET] = _string(target.name)
     return new
