@@ -21,6 +21,7 @@ from xegpu.analysis.register_pressure import fragment_bytes, live_bytes
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
 from xegpu.ir.dtypes import i1, of_mlir
 from xegpu.ir.matchers import DISABLE_LICM, number
+from xegpu.ir.traversal import operations
 from xegpu.layout.lane_map import LaneMap
 from xegpu.support.errors import BUG, XeError
 from xegpu.support.location import Location, author_location
@@ -82,7 +83,7 @@ class Emitter:
         if self.kernel is None or self.target.is_cpu or self.target.block_io:
             return False
         if any(operation.name == "arith.divf" or operation.name.removeprefix("math.") not in _SHORT_FUNCTIONS
-               for operation in self.kernel.walk() if operation.name.startswith(("arith.divf", "math."))):
+               for operation in operations(self.kernel) if operation.name.startswith(("arith.divf", "math."))):
             return True
         registers = requested_registers(self.kernel) or min(self.target.registers)
         return fragment_bytes(self.kernel) * self.subgroup > _CROWDED * registers * self.target.register_bytes

@@ -18,6 +18,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xegpu.analysis.uniformity import enclosing, per_subgroup
 from xegpu.dialect.sync import AllocNbarrierOp, InitNbarrierOp, NbarrierArriveOp, NbarrierOp
 from xegpu.ir.region_branch import is_loop
+from xegpu.ir.traversal import of_kind
 from xegpu.support.errors import Note, ShapeError, TargetError, TraceError, XeError, plural
 from xegpu.support.location import author_location
 from xegpu.support.notes import notes_at
@@ -71,8 +72,8 @@ def check(function: func.FuncOp, subgroups: int, kind: type[XeError] = TraceErro
         ShapeError: more participants than subgroups, another number for the same id, or an id that is not allocated.
         XeError: an arrival without a wait, or a wait without an arrival.
     """
-    inits = [operation for operation in function.walk() if type(operation) is InitNbarrierOp]
-    most = next((op.count for op in function.walk() if isinstance(op, AllocNbarrierOp)), None)
+    inits = of_kind(function, InitNbarrierOp)
+    most = next((op.count for op in of_kind(function, AllocNbarrierOp)), None)
     seen: dict[object, InitNbarrierOp] = {}
     for init in inits:
         check_alike(init, seen.setdefault(_key(init), init), subgroups)
@@ -151,7 +152,7 @@ def _check_all_come_by(function: func.FuncOp, subgroups: int) -> None:
     Only a run-time id can divide them into groups.
     """
     divergent = divergent_operations(function)
-    for step in (op for op in function.walk() if isinstance(op, NbarrierOp)):
+    for step in of_kind(function, NbarrierOp):
         init = init_of(step)
         if init.id is not None and step not in divergent and init.participants != subgroups:
             raise ShapeError("XT1476", f"all {subgroups} subgroups of the work-group come by this barrier, and it has "
@@ -280,7 +281,7 @@ def walked(function: func.FuncOp, kind: type[XeError]) -> _Walk:
 
 def divergent_operations(function: func.FuncOp) -> list[NbarrierOp]:
     """Operations on named barriers in divergent control flow, which not all subgroups of a work-group reach."""
-    steps: Sequence[NbarrierOp] = [op for op in function.walk() if isinstance(op, NbarrierOp)]
+    steps: Sequence[NbarrierOp] = of_kind(function, NbarrierOp)
     differing = per_subgroup(function) if steps else set()
     return [step for step in steps if enclosing(step, differing) is not None]
 
@@ -302,7 +303,7 @@ def workgroup_barriers(function: func.FuncOp, subgroups: int, target: Target) ->
 
 
 def _inits(function: func.FuncOp) -> list[InitNbarrierOp]:
-    return [operation for operation in function.walk() if type(operation) is InitNbarrierOp]
+    return of_kind(function, InitNbarrierOp)
 
 
 def in_step(function: func.FuncOp, subgroups: int) -> bool:

@@ -37,23 +37,23 @@ def multiple_of(value: SSAValue, assumed: Known | None = None, axis: int = -1) -
     owner = value.owner
     if before := incoming(value):
         return _of_forwarded(value, before, known, axis)
-    if isinstance(value, BlockArgument):
+    if type(value) is BlockArgument:
         loop = value.block.parent_op()
-        return gcd(multiple_of(loop.lb, known), multiple_of(loop.step, known)) if isinstance(loop, scf.ForOp) else 1
-    if isinstance(owner, arith.ConstantOp):
+        return gcd(multiple_of(loop.lb, known), multiple_of(loop.step, known)) if type(loop) is scf.ForOp else 1
+    if type(owner) is arith.ConstantOp:
         return abs(owner.value.value.data) if isinstance(owner.value, IntegerAttr) else 1
-    if isinstance(owner, (arith.AddiOp, arith.SubiOp)):
+    if type(owner) is arith.AddiOp or type(owner) is arith.SubiOp:
         return gcd(multiple_of(owner.lhs, known), multiple_of(owner.rhs, known))
-    if isinstance(owner, SelectOp):
+    if type(owner) is SelectOp:
         return gcd(multiple_of(owner.lhs, known), multiple_of(owner.rhs, known))
-    if isinstance(owner, arith.MuliOp):
+    if type(owner) is arith.MuliOp:
         return multiple_of(owner.lhs, known) * multiple_of(owner.rhs, known)
-    if isinstance(owner, arith.ShRSIOp) and (distance := number(owner.rhs)) is not None:
+    if type(owner) is arith.ShRSIOp and (distance := number(owner.rhs)) is not None:
         multiple = multiple_of(owner.lhs, known)
         return multiple >> distance if multiple % (1 << distance) == 0 else 1
-    if isinstance(owner, CreateNdTdescOp):
+    if type(owner) is CreateNdTdescOp:
         return multiple_of(owner.offsets[axis], known)
-    if isinstance(owner, UpdateNdOffsetOp):
+    if type(owner) is UpdateNdOffsetOp:
         return _of_moved(owner, known, axis)
     return 1
 

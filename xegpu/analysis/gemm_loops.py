@@ -15,6 +15,7 @@ from xegpu.dialect.dpas import DpasOp, ProductOp
 from xegpu.dialect.sync import NbarrierArriveOp, NbarrierWaitOp, SubgroupBarrierOp
 from xegpu.ir.dtypes import tf32
 from xegpu.ir.kernel_attributes import subgroup_size
+from xegpu.ir.traversal import is_a, of_kind
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, ShapeCastOp
 
 _GEMM_OPS = frozenset((LoadNdOp, PrefetchNdOp, DpasOp, UpdateNdOffsetOp, ExtractOp, xvector.ShuffleOp,
@@ -41,15 +42,14 @@ def is_gemm_loop(loop: scf.ForOp, *, cooperative: bool = False) -> bool:
 
 def keeps_operands(loop: scf.ForOp) -> bool:
     """Whether operands of a loop's products are loaded by 2D block messages in front of it."""
-    found = [operand for product in loop.body.block.walk() if isinstance(product, ProductOp)
-             for operand in product.operands]
+    found = [operand for product in of_kind(loop, ProductOp) for operand in product.operands]
     seen: set[SSAValue] = set()
     while found:
         value = found.pop()
         if value in seen or not isinstance(value.type, VectorType) or not isinstance(owner := value.owner, Operation):
             continue
         seen.add(value)
-        if isinstance(owner, LoadNdOp):
+        if type(owner) is LoadNdOp:
             if not is_inside(value, loop) and desc_of(owner.desc).block.access == "block":
                 return True
         elif owner.has_trait(Pure):
@@ -76,10 +76,10 @@ def may_peel(loop: scf.ForOp) -> bool:
     a barrier must be one and the same for all subgroups, so that they may not leave the first part at different times.
     """
     body = loop.body.block.ops
-    accesses = {desc_of(operation.desc).block.access for operation in body if isinstance(operation, LoadNdOp)
+    accesses = {desc_of(operation.desc).block.access for operation in body if type(operation) is LoadNdOp
                 and not is_shared(operation)}
-    return not accesses <= {"block"} and any(isinstance(operation, DpasOp) for operation in body) and all(
-        isinstance(operation, (*_PEELED, *_BARRIERS)) or _is_exchange(operation)
+    return not accesses <= {"block"} and any(type(operation) is DpasOp for operation in body) and all(
+        is_a(operation, _PEELED) or is_a(operation, _BARRIERS) or _is_exchange(operation)
         or (operation.has_trait(Pure) and not operation.regions) for operation in body)
 
 

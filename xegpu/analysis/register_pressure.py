@@ -18,12 +18,14 @@ from xegpu.dialect.dpas import DpasOp, MadOp
 from xegpu.dialect.gather_scatter import LoadColumnsOp, LoadGatherOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import VERSIONED
-from xegpu.ir.region_branch import for_loops, is_loop
+from xegpu.ir.region_branch import LOOPS, for_loops
+from xegpu.ir.traversal import of_kind, operations
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, ShapeCastOp
 
 VIEWS = (ExtractOp, ExtractStridedSliceOp, ShapeCastOp)
 """Operations whose result aliases registers of their operand."""
 _VIEWS = frozenset(VIEWS)
+_READS = frozenset((LoadNdOp, PrefetchNdOp, LoadGatherOp))
 _WITHOUT_REGISTERS = frozenset((*VIEWS, BroadcastOp, ub.PoisonOp))
 """Operations whose result takes no registers: a splat of a scalar, and poison."""
 _BYTE = 32
@@ -38,7 +40,7 @@ def fragment_bytes(function: func.FuncOp) -> int:
     Of a loop all that it carries and loads counts, except where it does nothing but load and multiply: there the
     compiler keeps loads where they are when registers run out.
     """
-    loops = (operation for operation in function.walk() if is_loop(operation))
+    loops = of_kind(function, *LOOPS)
     return max([live_bytes(function), *(loop_bytes(loop) for loop in loops
                                         if not (isinstance(loop, scf.ForOp) and is_gemm_loop(loop)))])
 
@@ -47,7 +49,7 @@ def loop_bytes(loop: Operation) -> int:
     """Upper bound in bytes of the fragments that a loop carries and loads in one iteration, branches included."""
     blocks = [region.block for region in loop.regions]
     loaded = (op.results[0] for block in blocks for op in ops_of_iteration(block)
-              if isinstance(op, (LoadNdOp, LoadColumnsOp)))
+              if type(op) is LoadNdOp or type(op) is LoadColumnsOp)
     return sum(bytes_of(value) for value in (*loop.operands, *loaded))
 
 
@@ -64,8 +66,7 @@ def live_bytes(function: func.FuncOp, *, grouped: bool = True) -> int:
 
 def accumulated(function: func.FuncOp) -> tuple[int, scf.ForOp | None]:
     """Largest number of bytes of loop-carried fragments among loops with products, and that loop."""
-    loops = [loop for loop in for_loops(function)
-             if any(isinstance(operation, (DpasOp, MadOp)) for operation in loop.walk())]
+    loops = [loop for loop in for_loops(function) if of_kind(loop, DpasOp, MadOp)]
     sizes = [(sum(bytes_of(value) for value in loop.iter_args), loop) for loop in loops]
     return max(sizes, key=lambda entry: entry[0], default=(0, None))
 
@@ -74,7 +75,7 @@ def ops_of_iteration(block: Block) -> Iterator[Operation]:
     """Operations of a block and of the branches in it, inner loops excluded."""
     for operation in block.ops:
         yield operation
-        if isinstance(operation, scf.IfOp):
+        if type(operation) is scf.IfOp:
             for region in operation.regions:
                 for inner in region.blocks:
                     yield from ops_of_iteration(inner)
@@ -120,13 +121,12 @@ def _loaded_ahead(block: Block) -> dict[Operation, list[SSAValue]]:
         return found
     run: list[SSAValue] | None = None
     for operation in block.ops:
-        if isinstance(operation, LoadColumnsOp) or (
-                isinstance(operation, LoadNdOp) and desc_of(operation.desc).block.access == "block"):
+        if type(operation) is LoadColumnsOp or (
+                type(operation) is LoadNdOp and desc_of(operation.desc).block.access == "block"):
             if run is None:
                 run = found[operation] = []
             run.append(operation.results[0])
-        elif not operation.has_trait(NoMemoryEffect) and \
-                not isinstance(operation, (LoadNdOp, PrefetchNdOp, LoadGatherOp)):
+        elif not operation.has_trait(NoMemoryEffect) and type(operation) not in _READS:
             run = None
     return found
 
@@ -141,7 +141,7 @@ def _last_uses(block: Block) -> dict[SSAValue, Operation]:
 
 
 def _all_operands(operation: Operation) -> Iterable[SSAValue]:
-    return (operand for inner in operation.walk() for operand in inner.operands)
+    return (operand for inner in operations(operation) for operand in inner.operands)
 
 
 def root(value: SSAValue) -> SSAValue:
@@ -153,7 +153,7 @@ def root(value: SSAValue) -> SSAValue:
 
 def bytes_of(value: SSAValue) -> int:
     """Register bytes of a value per lane; 0 for values other than vectors."""
-    if not isinstance(value.type, VectorType):
+    if type(value.type) is not VectorType:
         return 0
     *units, per_lane = value.type.get_shape()
     word = per_lane * of_mlir(value.type.element_type).bits

@@ -19,6 +19,7 @@ from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, desc_of
 from xegpu.dialect.gather_scatter import BlockElementsOp, CreateTdescOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import is_shared, shared_argument, static_form
+from xegpu.ir.traversal import of_kind
 from xegpu.ir.use_def import array_of, arrays_of, root_definitions
 from xegpu.layout.slm_panels import MESSAGE, RUN, Panels
 from xegpu.support.errors import Invalid, ShapeError, TargetError
@@ -69,7 +70,7 @@ def excess(operation: AllocOp) -> tuple[str, str] | None:
 
 def allocations(function: func.FuncOp) -> list[AllocOp]:
     """SLM allocations of a kernel."""
-    return [operation for operation in function.walk() if type(operation) is AllocOp]
+    return of_kind(function, AllocOp)
 
 
 def bytes_of(operation: AllocOp) -> int:

@@ -18,6 +18,7 @@ from xdsl.utils.exceptions import VerifyException
 from xegpu.ir.kernel_attributes import function_of, subgroup_count
 from xegpu.ir.matchers import BARRIER, number
 from xegpu.ir.region_branch import REGION_BRANCHES, forwarded, is_loop, outgoing
+from xegpu.ir.traversal import operations
 from xegpu.support.errors import Invalid, Note, TraceError, XeError, error_parts
 from xegpu.support.location import author_location
 from xegpu.support.notes import notes_at
@@ -91,7 +92,7 @@ def _type_list(types: list[Attribute]) -> str:
 def per_subgroup(function: func.FuncOp) -> set[SSAValue]:
     """Subgroup-divergent values: those that depend on the subgroup id."""
     found: set[SSAValue] = set()
-    positions = (operation for operation in function.walk() if operation.name in _PER_SUBGROUP)
+    positions = (operation for operation in operations(function) if operation.name in _PER_SUBGROUP)
     new: list[SSAValue] = [result for operation in positions for result in operation.results]
     while new:
         value = new.pop()

@@ -11,6 +11,7 @@ from xdsl.ir import Operation, SSAValue, Use
 
 from xegpu.ir.region_branch import LOOPS, TERMINATORS, incoming
 from xegpu.ir.traits import moves_view
+from xegpu.ir.traversal import operations
 
 Links = Callable[[Operation], Iterable[SSAValue]]
 Found = TypeVar("Found")
@@ -28,7 +29,7 @@ class Webs:
 
     def __init__(self, function: func.FuncOp, links: Links) -> None:
         self._parent: dict[SSAValue, SSAValue] = {}
-        for operation in function.walk():
+        for operation in operations(function):
             if operation.regions:
                 self._join_forwarded(operation)
             if values := list(links(operation)):

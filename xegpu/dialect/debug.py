@@ -20,6 +20,7 @@ from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, opt_prop_def, prop_def
 from xegpu.ir.dtypes import DType, i1, of_mlir
 from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import MOVED, Record
+from xegpu.ir.traversal import of_kind
 from xegpu.support.errors import CheckError, Invalid, plural
 from xegpu.support.location import Location, author_location
 
@@ -176,13 +177,13 @@ def assertion_of(operation: AssertOp) -> Assertion:
 
 def assertions(function: func.FuncOp) -> tuple[Assertion, ...]:
     """Assertions of a kernel, by their numbers."""
-    found: dict[Assertion, None] = {assertion_of(op): None for op in function.walk() if isinstance(op, AssertOp)}
+    found: dict[Assertion, None] = {assertion_of(op): None for op in of_kind(function, AssertOp)}
     return tuple(found)
 
 
 def prints(function: func.FuncOp) -> bool:
     """Whether a kernel prints."""
-    return any(isinstance(operation, PrintOp) for operation in function.walk())
+    return bool(of_kind(function, PrintOp))
 
 
 def check(found: Sequence[Assertion], flags: Sequence[int]) -> None:

@@ -67,7 +67,7 @@ def of_locality(locality: int) -> Mapping[str, Attribute]:
 def words(operation: Operation) -> dict[str, str]:
     """Cache hints of an operation: level to policy."""
     stored = {**operation.attributes, **operation.properties}
-    return {level: hint.data for level in LEVELS if isinstance(hint := stored.get(level), Hint)}
+    return {level: hint.data for level in LEVELS if level in stored and isinstance(hint := stored[level], Hint)}
 
 
 def hints_of(operation: Operation) -> dict[str, Attribute]:

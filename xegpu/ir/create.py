@@ -7,14 +7,14 @@ times as long. The verifier checks operations that rules make; clones of verifie
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TypeVar
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import UNKNOWN_LOC, IndexType, IntegerAttr
-from xdsl.ir import Attribute, Operation, OpResult, Region, SSAValue
+from xdsl.dialects import arith, func, scf
+from xdsl.dialects.builtin import UNKNOWN_LOC, FunctionType, IndexType, IntegerAttr
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 from xdsl.ir.core import SSAValues, Use
-from xdsl.irdl import IRDLOperation
+from xdsl.irdl import IRDLOperation, OptionalDef
 
 Kind = TypeVar("Kind", bound=Operation)
 
@@ -38,6 +38,39 @@ def initialize(operation: IRDLOperation, operands: Sequence[SSAValue], result_ty
     operation.location = UNKNOWN_LOC
 
 
+def create(kind: type[Kind], operands: Sequence[SSAValue], result_types: Sequence[Attribute]) -> Kind:
+    """An operation of a class without regions, its properties the defaults of its class, not inserted anywhere."""
+    new = object.__new__(kind)
+    _initialize(new, operands, result_types)
+    new.properties, new.attributes, new.location = dict(_default_properties(kind)), {}, UNKNOWN_LOC
+    return new
+
+
+@cache
+def _default_properties(kind: type[Operation]) -> dict[str, Attribute]:
+    declared = kind.get_irdl_definition().properties.items()  # type: ignore[attr-defined]
+    return {name: each.default_value for name, each in declared if each.default_value is not None
+            and not isinstance(each, OptionalDef)}
+
+
+def for_loop(start: SSAValue, stop: SSAValue, step: SSAValue, carried: Sequence[SSAValue], body: Block) -> scf.ForOp:
+    """``scf.for`` with results of the types of what it carries."""
+    new = create(scf.ForOp, (start, stop, step, *carried), [value.type for value in carried])
+    new.add_region(Region(body))
+    return new
+
+
+def function_like(old: func.FuncOp, body: Block) -> func.FuncOp:
+    """A function of the name and attributes of another one, without results."""
+    inputs, type_ = [argument.type for argument in body.args], old.function_type
+    new = create(func.FuncOp, (), ())
+    new.properties = {"sym_name": old.sym_name, "function_type": type_ if [*type_.inputs] == inputs and
+                      not type_.outputs.data else FunctionType.from_lists(inputs, [])}
+    new.attributes, new.location = old.attributes.copy(), old.location
+    new.add_region(Region(body))
+    return new
+
+
 def index_constant(value: int) -> arith.ConstantOp:
     """An index constant."""
     new = object.__new__(arith.ConstantOp)
@@ -48,6 +81,11 @@ def index_constant(value: int) -> arith.ConstantOp:
 @lru_cache(maxsize=1024)
 def _index_attribute(value: int) -> IntegerAttr:
     return IntegerAttr(value, INDEX)
+
+
+def copy_name(old: SSAValue, new: SSAValue) -> None:
+    """Give a value the name hint of another one, which is a valid name: the setter would match it again."""
+    new._name = old._name
 
 
 def create_like(operation: Kind, operands: Sequence[SSAValue], result_types: Sequence[Attribute],
@@ -66,10 +104,27 @@ def create_like(operation: Kind, operands: Sequence[SSAValue], result_types: Seq
 def _initialize(operation: Operation, operands: Sequence[SSAValue], result_types: Sequence[Attribute]) -> None:
     """Set operands and results: what ``Operation.__init__`` does, whose setters first take out earlier operands.
 
-    The private fields are those of xDSL's ``Operation``: operands, and one ``Use`` for each in the values' use lists.
+    The private fields are those of xDSL's ``Operation``: operands, and one ``Use`` for each, the new head of its
+    value's list of uses.
     """
     operation._operands = values = SSAValues(operands)
-    operation._operand_uses = uses = tuple([Use(operation, index) for index in range(len(values))])
-    for value, use in zip(values, uses, strict=True):
-        value.add_use(use)
+    uses: list[Use] = []
+    for value in values:
+        use = object.__new__(Use)
+        use._operation, use._index, use._next_use = operation, len(uses), value.first_use
+        if use._next_use is not None:
+            use._next_use._prev_use = use
+        value.first_use = use
+        uses.append(use)
+    operation._operand_uses = tuple(uses)
     operation.results = SSAValues([OpResult(type_, operation, index) for index, type_ in enumerate(result_types)])
+
+
+def append(block: Block, operation: Operation) -> None:
+    """Append a new operation to a block; the checks and links of ``Block.add_op``, which takes four times as long."""
+    last = block._last_op
+    if last is None or operation.regions or operation.parent is not None:
+        block.add_op(operation)  # it may be attached, or around the block, which are errors
+        return
+    operation.parent, operation._prev_op, operation._next_op = block, last, None
+    last._next_op = block._last_op = operation

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import ml_dtypes
@@ -136,6 +136,8 @@ PAIRS = {i4: i4x2, u4: u4x2}
 """Memory holds 4-bit integers in pairs."""
 ELEMENTS = {pair: element for element, pair in PAIRS.items()}
 _BY_MLIR: dict[Attribute, DType] = {dtype.mlir: dtype for dtype in (*ALL, *ELEMENTS)}
+_BY_CLASS = {type(mlir): dtype for mlir, dtype in _BY_MLIR.items() if not fields(mlir)}  # type: ignore[arg-type]
+"""Types without parameters, floats: as keys of one table all of them have one hash."""
 _BY_NUMPY = {dtype.numpy: dtype for dtype in reversed(ALL) if dtype not in (tf32, index)}
 
 
@@ -194,7 +196,8 @@ def of_mlir(mlir: Attribute) -> DType:
     Raises:
         ElementTypeError: the language has no such element type.
     """
-    if (found := _BY_MLIR.get(mlir)) is None:
+    found = _BY_CLASS.get(type(mlir)) or _BY_MLIR.get(mlir)
+    if found is None:
         raise ElementTypeError("XT3272", f"element type {mlir} is not supported", f"use one of: {' '.join(BY_NAME)}")
     return found
 

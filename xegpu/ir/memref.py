@@ -7,11 +7,13 @@ on a memref of static shape, by that type alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import TypeVar
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AffineMapAttr,
+    DenseArrayBase,
     IndexType,
     IntAttr,
     IntegerAttr,
@@ -19,12 +21,14 @@ from xdsl.dialects.builtin import (
     MemRefType,
     NoneAttr,
     StridedLayoutAttr,
+    i32,
     i64,
 )
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.irdl import AttrSizedOperandSegments, IRDLOperation, operand_def, traits_def, var_operand_def
 from xdsl.traits import Pure
 
+from xegpu.ir.create import initialize
 from xegpu.ir.matchers import number
 from xegpu.ir.use_def import array_of
 from xegpu.support.errors import Invalid
@@ -68,11 +72,17 @@ class DescribedOp(IRDLOperation):
 
     def __init__(self, source: SSAValue, offsets: Sequence[SSAValue], shape: Sequence[SSAValue],
                  strides: Sequence[SSAValue], result: Attribute) -> None:
-        super().__init__(operands=[source, offsets, shape, strides], result_types=[result])
+        initialize(self, [source, *offsets, *shape, *strides], [result], {
+            AttrSizedOperandSegments.attribute_name: _segments(1, len(offsets), len(shape), len(strides))})
 
     def is_single(self, axis: int) -> bool:
         """Whether a dimension is known to have one index, at which the tile or descriptor stands."""
         return bool(self.shape) and number(self.shape[axis]) == 1 and number(self.offsets[axis]) == 0
+
+
+@cache
+def _segments(*sizes: int) -> DenseArrayBase[IntegerType]:
+    return DenseArrayBase.from_list(i32, sizes)
 
 
 ALIGNED = "aligned"

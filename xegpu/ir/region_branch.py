@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import scf
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
+
+from xegpu.ir.traversal import operations
 
 REGION_BRANCHES = (scf.ForOp, scf.IfOp, scf.WhileOp)
 """Operations with regions that forward values."""
@@ -21,15 +23,15 @@ def is_loop(operation: Operation | None) -> bool:
 
 def for_loops(around: Operation) -> list[scf.ForOp]:
     """The ``scf.for`` loops of an operation, itself included, outer ones first."""
-    return [operation for operation in around.walk() if type(operation) is scf.ForOp]
+    return [operation for operation in operations(around) if type(operation) is scf.ForOp]
 
 
 def forwarded(block: Block) -> Sequence[SSAValue]:
     """Values that the terminator of a block forwards; the condition of ``scf.condition`` is none of them."""
     end = block.last_op
-    if isinstance(end, scf.ConditionOp):
-        return tuple(end.args)
-    return tuple(end.operands) if isinstance(end, scf.YieldOp) else ()
+    if type(end) is scf.YieldOp:
+        return end._operands
+    return tuple(end.args) if type(end) is scf.ConditionOp else ()
 
 
 def incoming(value: SSAValue) -> tuple[SSAValue, ...]:
@@ -37,22 +39,23 @@ def incoming(value: SSAValue) -> tuple[SSAValue, ...]:
 
     Empty for other values, and for the counter of ``scf.for``.
     """
-    if isinstance(value, BlockArgument):
+    if type(value) is BlockArgument:
         above = value.block.parent_op()
-        if isinstance(above, scf.ForOp) and value.index > 0:
-            return above.iter_args[value.index - 1], forwarded(above.body.block)[value.index - 1]
-        if isinstance(above, scf.WhileOp):
+        if type(above) is scf.ForOp and value.index > 0:
+            return above.operands[value.index + 2], forwarded(value.block)[value.index - 1]
+        if type(above) is scf.WhileOp:
             before, after = above.before_region.block, above.after_region.block
             if value.block is after:
                 return (forwarded(before)[value.index],)
             return above.arguments[value.index], forwarded(after)[value.index]
         return ()
     owner = value.owner
-    if not isinstance(owner, REGION_BRANCHES):
+    if type(owner) not in REGION_BRANCHES or type(value) is not OpResult:
         return ()
-    position = owner.results.index(value)  # type: ignore[arg-type]
+    assert isinstance(owner, REGION_BRANCHES)
+    position = value.index
     if isinstance(owner, scf.ForOp):
-        return owner.iter_args[position], forwarded(owner.body.block)[position]
+        return owner.operands[position + 3], forwarded(owner.body.block)[position]
     if isinstance(owner, scf.WhileOp):
         return (forwarded(owner.before_region.block)[position],)
     # the else branch first: it forwards the value from before the scf.if

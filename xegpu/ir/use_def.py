@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from xegpu.ir.region_branch import REGION_BRANCHES, incoming
 from xegpu.ir.traits import moves_view, written_operand
+from xegpu.ir.traversal import operations
 from xegpu.support.location import Location, author_location
 
 
@@ -37,8 +38,8 @@ def root_definitions(value: SSAValue) -> set[SSAValue]:
 def _predecessors(value: SSAValue) -> Iterator[SSAValue]:
     """The values that ``value`` is forwarded, updated or cast from; none for a root."""
     yield from incoming(value)
-    if isinstance(value.owner, Operation) and moves_view(type(value.owner)):
-        yield value.owner.operands[0]
+    if type(value) is OpResult and moves_view(type(value.op)):
+        yield value.op.operands[0]
 
 
 def arrays_of(value: SSAValue) -> set[SSAValue]:
@@ -48,7 +49,7 @@ def arrays_of(value: SSAValue) -> set[SSAValue]:
     found: set[SSAValue] = set()
     for root in root_definitions(value):
         owner = root.owner
-        found |= arrays_of(owner.operands[0]) if isinstance(owner, Operation) and owner.operands else {root}
+        found |= arrays_of(owner.operands[0]) if not isinstance(owner, Block) and owner.operands else {root}
     return found
 
 
@@ -58,10 +59,10 @@ def array_of(value: SSAValue) -> SSAValue:
     It is a function argument, the result of an allocation in shared local memory, or a raw address.
     """
     while True:
-        if isinstance(value.owner, Operation) and not isinstance(value.owner, REGION_BRANCHES):
-            if not value.owner.operands:
+        if type(value) is OpResult and type(value.op) not in REGION_BRANCHES:
+            if not value.op.operands:
                 return value
-            value = value.owner.operands[0]
+            value = value.op.operands[0]
             if isinstance(value.type, (IntegerType, IndexType)):
                 return value  # a raw address
         else:
@@ -98,5 +99,5 @@ def written_at(function: func.FuncOp, position: int) -> Location | None:
 
 def _writes(function: func.FuncOp) -> Iterator[tuple[Operation, SSAValue]]:
     """The operations that write memory, each with the tile, descriptor or array that it writes."""
-    return ((op, op.operands[operand]) for op in function.walk()
+    return ((op, op.operands[operand]) for op in operations(function)
             if (operand := written_operand(type(op))) is not None)

@@ -17,6 +17,7 @@ from xdsl.utils.type import get_element_type_or_self
 from xegpu.ir.dtypes import DType, f64, of_mlir
 from xegpu.ir.dtypes import i1 as bool_type
 from xegpu.ir.op_definition import operation_definition
+from xegpu.ir.traversal import is_a, operations
 from xegpu.mlir import predicates
 from xegpu.mlir.predicates import Predicate
 from xegpu.mlir.vector import shape_of_type
@@ -31,11 +32,14 @@ REASSOCIATE = "xegpu.reassociate"
 """Unit attribute of a ``func.func`` whose sums and products of floats may be added and multiplied in another order."""
 
 
+_ROUNDED = (arith.DivfOp, math.SqrtOp)
+
+
 def rounds_division(function: func.FuncOp) -> bool:
     """Whether a kernel divides or takes square roots in f32, f16 among them computed so, and rounds them correctly."""
     return FAST_DIVISION not in function.attributes and any(
-        isinstance(operation, (arith.DivfOp, math.SqrtOp))
-        and _number_type(operation.name, operation.results[0].type) is not f64 for operation in function.walk())
+        is_a(operation, _ROUNDED)
+        and _number_type(operation.name, operation.results[0].type) is not f64 for operation in operations(function))
 
 
 def truth_like(type_: Attribute) -> Attribute:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, func
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType, MemRefType, ModuleOp, VectorType
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, MemRefType, ModuleOp, VectorType
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.type import get_element_type_or_self
 
@@ -17,7 +17,9 @@ from xegpu.analysis import barriers, slm
 from xegpu.analysis.webs import view_webs
 from xegpu.dialect import inline
 from xegpu.dialect.hints import HintedOp, words
+from xegpu.ir.create import INDEX
 from xegpu.ir.dtypes import DType
+from xegpu.ir.traversal import of_kind, operations
 from xegpu.support.errors import TargetError, located
 from xegpu.support.location import author_location
 from xegpu.target.cache_policy import Pair
@@ -46,10 +48,10 @@ class CheckTarget:
             check_element_types(function, self.target)
             barriers.check_target(function, self.target)
             check_cache_hints(function, self.target)
-            for operation in function.walk():
-                if isinstance(operation, inline.InlineOp):
+            for operation in operations(function):
+                if type(operation) is inline.InlineOp:
                     inline.check_target(operation, self.target)
-                if isinstance(operation, arith.ConstantOp):
+                if type(operation) is arith.ConstantOp:
                     check_index(operation)
             if slm.allocations(function):
                 slm.check_bytes(function, self.target)
@@ -64,7 +66,7 @@ def check_index(constant: arith.ConstantOp) -> None:
         TargetError: at the author's line of what the constant is for.
     """
     value = constant.value
-    if get_element_type_or_self(constant.result.type) != IndexType():
+    if get_element_type_or_self(constant.result.type) != INDEX:
         return
     numbers = value.get_values() if isinstance(value, DenseIntOrFPElementsAttr) else [value.value.data]  # type: ignore
     for number in numbers:
@@ -84,7 +86,7 @@ def check_element_types(function: func.FuncOp, target: Target) -> None:
     lacks = {dtype.mlir: dtype for dtype in target.unsupported_types}
     if not lacks:
         return
-    found = [(operation, lacks[type_]) for operation in function.walk() for type_ in _element_types(operation)
+    found = [(operation, lacks[type_]) for operation in operations(function) for type_ in _element_types(operation)
              if type_ in lacks]
     if found:  # sizes of arrays are read at the head of a kernel, which is no line of the author's
         operation, dtype = next((x for x in found if author_location(x[0])), found[0])
@@ -112,8 +114,8 @@ def check_cache_hints(function: func.FuncOp, target: Target) -> None:
     Raises:
         TargetError: there is no such combination; the message lists the nearest.
     """
-    for operation in function.walk():
-        if isinstance(operation, HintedOp) and target.caches is not None:
+    for operation in of_kind(function, HintedOp):
+        if target.caches is not None:
             policies = words(operation)
             l1, l3 = policies.get("l1_hint"), policies.get("l3_hint")
             if target.caches.code(operation.MESSAGE, l1, l3) is None:

@@ -19,6 +19,7 @@ from xegpu.analysis.register_pressure import fragment_bytes
 from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp
 from xegpu.ir.kernel_attributes import subgroup_count, subgroup_size
+from xegpu.ir.traversal import of_kind, operations
 from xegpu.rewrite.inserter import copy_module
 from xegpu.support.errors import TargetError
 from xegpu.target.grf_mode import FOR_FRAGMENTS, REGISTERS, requested_registers
@@ -85,7 +86,7 @@ def _chosen_mode(function: func.FuncOp, target: Target) -> int:
 def _prefetch_registers(function: func.FuncOp) -> int:
     """Registers of the pointers by which rows are prefetched that block messages do not reach, about."""
     return _EACH_PREFETCH * sum(isinstance(operation, PrefetchNdOp) and desc_of(operation.desc).block.access == "rows"
-                                for operation in function.walk())
+                                for operation in operations(function))
 
 
 def _fragment_registers(function: func.FuncOp, target: Target) -> float:
@@ -95,7 +96,8 @@ def _fragment_registers(function: func.FuncOp, target: Target) -> float:
 
 def fragment_share(function: func.FuncOp) -> float:
     """Fraction of the registers that fragments may take, by how memory is accessed."""
-    descs = [desc_of(operation.desc) for operation in function.walk() if isinstance(operation, (LoadNdOp, StoreNdOp))]
+    messages: list[LoadNdOp | StoreNdOp] = [*of_kind(function, LoadNdOp), *of_kind(function, StoreNdOp)]
+    descs = [desc_of(message.desc) for message in messages]
     if all(desc.block.memory_scope == "slm" or desc.block.access == "block" for desc in descs):
         return _WITH_SHARED if any(desc.block.memory_scope == "slm" for desc in descs) else FOR_FRAGMENTS
-    return _WITH_PRODUCTS if any(isinstance(operation, DpasOp) for operation in function.walk()) else _WITH_ADDRESSES
+    return _WITH_PRODUCTS if of_kind(function, DpasOp) else _WITH_ADDRESSES

@@ -23,10 +23,11 @@ from functools import reduce
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IndexType, ModuleOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from xegpu.dialect.block_io import CreateNdTdescOp, UpdateNdOffsetOp
 from xegpu.dialect.types import TensorDescType
+from xegpu.ir.create import for_loop
 from xegpu.ir.matchers import number
 from xegpu.passes.licm import terms
 from xegpu.rewrite.rewriter import Rewriter, rewrite
@@ -57,7 +58,7 @@ def _loop(rewriter: Rewriter, old: scf.ForOp) -> None:
     yielded, rewriter.location = rewriter.body(old.body.block, block), location
     rewriter.close(block, [yielded[position] for position in kept], carried)
     start, stop, step = (rewriter.single(value) for value in (old.lb, old.ub, old.step))
-    new = scf.ForOp(start, stop, step, [value for parts in carried for value in parts.values], Region(block))
+    new = for_loop(start, stop, step, [value for parts in carried for value in parts.values], block)
     new.attributes.update(old.attributes)
     rewriter.emit(new)
     rewriter.regroup([old.results[position] for position in kept], carried, new.res)

@@ -37,6 +37,7 @@ from xegpu.dialect.types import TensorDescType
 from xegpu.dialect.vector import PackOp
 from xegpu.ir.matchers import number
 from xegpu.ir.region_branch import for_loops
+from xegpu.ir.traversal import is_a
 from xegpu.mlir.elementwise import RECORDS
 from xegpu.rewrite.dce import erase
 from xegpu.rewrite.rewriter import copied, rewrite
@@ -89,7 +90,7 @@ def _hoisted(function: func.FuncOp, batches: bool) -> func.FuncOp:
 def _product_loops(function: func.FuncOp) -> list[scf.ForOp]:
     """The loops whose own bodies have products, outer ones first."""
     return [loop for loop in for_loops(function)
-            if any(isinstance(operation, DpasOp) for operation in loop.body.block.ops)]
+            if any(type(operation) is DpasOp for operation in loop.body.block.ops)]
 
 
 def terms(value: SSAValue) -> list[SSAValue]:
@@ -101,7 +102,7 @@ def terms(value: SSAValue) -> list[SSAValue]:
 def is_invariant(operation: Operation, block: Block) -> bool:
     """Whether an operation is loop-invariant: index arithmetic or a descriptor of outer values, which cannot fail."""
     kinds = (IndexType, TensorDescType)
-    if not (operation.has_trait(Pure) or isinstance(operation, _POSITIONS)) or operation.regions:
+    if operation.regions or not (is_a(operation, _POSITIONS) or operation.has_trait(Pure)):
         return False
     if not operation.results or not all(isinstance(result.type, kinds) for result in operation.results):
         return False
@@ -113,7 +114,7 @@ def is_invariant(operation: Operation, block: Block) -> bool:
 def _splats(operation: Operation, block: Block) -> list[Operation]:
     """Loop-invariant splats: operations of a block that broadcast an outer number to an operand of a product."""
     found: dict[Operation, None] = {}
-    for operand in (operation.a, operation.b) if isinstance(operation, DpasOp) else ():
+    for operand in (operation.a, operation.b) if type(operation) is DpasOp else ():
         packed = operand.owner
         made = packed.operands[0].owner if isinstance(packed, PackOp) else packed
         if isinstance(made, BroadcastOp) and made.parent is block and _stands_outside(made.operands, block):
@@ -142,7 +143,7 @@ def _is_splittable(operation: Operation, block: Block, batches: bool) -> bool:
         block: the body.
         batches: whether the descriptor may be of a matrix of a batch, the same one in each step.
     """
-    if not isinstance(operation, CreateNdTdescOp):
+    if type(operation) is not CreateNdTdescOp:
         return False
     desc, batch = desc_of(operation.result), operation.offsets[:-2]
     return len(desc.shape) == 2 <= len(operation.offsets) and (batches or not batch) and \

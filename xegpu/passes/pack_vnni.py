@@ -26,7 +26,7 @@ from xegpu.dialect.gather_scatter import WORD_BITS, LoadColumnsOp
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.vector import PackOp
 from xegpu.ir.dtypes import of_mlir
-from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, ShapeCastOp, shape_of, values_of
+from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, ShapeCastOp, shape_of, values_of, vector_type
 from xegpu.passes.distribute_lanes.operand_roles import sides
 from xegpu.rewrite.rewriter import Rewriter, Rule, rewrite
 
@@ -93,7 +93,7 @@ def _extract(rewriter: Rewriter, operation: ExtractOp) -> None:
         return
     position = list(operation.static_position.get_values())
     type_ = source.values[0].type
-    part = type(type_)(type_.element_type, type_.get_shape()[len(position):])  # type: ignore
+    part = vector_type(type_.get_shape()[len(position):], type_.element_type)  # type: ignore[attr-defined]
     rewriter.set(operation.result, rewriter.emit(ExtractOp(source.values[0], position, part)), _PACKED)  # type: ignore
 
 

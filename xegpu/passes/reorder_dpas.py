@@ -35,6 +35,7 @@ from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.sync import NbarrierArriveOp
 from xegpu.ir.dtypes import of_mlir, tf32
+from xegpu.ir.traversal import operations
 from xegpu.ir.use_def import arrays_of
 from xegpu.layout.lane_map import unaligned_copy
 from xegpu.rewrite.rewriter import rewrite
@@ -65,7 +66,7 @@ class ReorderDpas:
         if not any(order for _, order in orders):
             return function
         new = function.clone()
-        copies = dict(zip(function.walk(), new.walk(), strict=True))
+        copies = dict(zip(operations(function), operations(new), strict=True))
         for loop, order in orders:
             if order:
                 copy = copies[loop]
@@ -78,8 +79,8 @@ class ReorderDpas:
         if not self.target.block_io:
             return []
         modes = grf_mode.modes(function, self.target)
-        return [(loop, _order(loop, modes, self.target)) for loop in function.walk()
-                if isinstance(loop, scf.ForOp) and (_only_multiplies(loop) or _only_converts(loop))]
+        return [(loop, _order(loop, modes, self.target)) for loop in operations(function)
+                if type(loop) is scf.ForOp and (_only_multiplies(loop) or _only_converts(loop))]
 
 
 def _only_multiplies(loop: scf.ForOp) -> bool:
@@ -132,7 +133,7 @@ def _is_block_load(operation: Operation) -> bool:
 def _order(loop: scf.ForOp, modes: Iterable[int], target: Target) -> list[DpasOp]:
     """An order for the least number of registers that a loop can be made to fit in; empty if it fits as it is."""
     block = loop.body.block
-    products = [operation for operation in block.ops if isinstance(operation, DpasOp)]
+    products = [operation for operation in block.ops if type(operation) is DpasOp]
     plain = _only_multiplies(loop)
     if not products or not all(_is_for_products(operation, plain) for operation in block.ops):
         return []
@@ -155,15 +156,18 @@ def _order(loop: scf.ForOp, modes: Iterable[int], target: Target) -> list[DpasOp
     return []
 
 
+_LOADED = frozenset((LoadNdOp, *VIEWS))
+
+
 def _is_for_products(operation: Operation, plain: bool) -> bool:
     """Whether what an operation loads goes into products alone, or, of a loop that converts, into none.
 
     True of all others, but for shuffles that products need.
     """
-    if isinstance(operation, (LoadNdOp, *VIEWS)):
+    if type(operation) in _LOADED:
         multiplied = {isinstance(user, DpasOp) for user in _users(operation)}
         return multiplied <= {True} or (len(multiplied) == 1 and (not plain or _is_stored(operation)))
-    return not isinstance(operation, ShuffleOp) or _is_stored(operation)
+    return type(operation) is not ShuffleOp or _is_stored(operation)
 
 
 def _is_stored(operation: Operation) -> bool:
@@ -175,7 +179,7 @@ def _is_stored(operation: Operation) -> bool:
 def _users(operation: Operation) -> Iterator[Operation]:
     """Operations that use what an operation loads, or parts of it."""
     for use in operation.results[0].uses:
-        if isinstance(use.operation, VIEWS):
+        if type(use.operation) in VIEWS:
             yield from _users(use.operation)
         else:
             yield use.operation

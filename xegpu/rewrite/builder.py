@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from xdsl.dialects import arith
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from xegpu.ir.create import index_constant
+from xegpu.ir.create import append, create, index_constant
 from xegpu.ir.matchers import number
 from xegpu.mlir.elementwise import RECORDS
 from xegpu.rewrite.verifier import known_valid
@@ -51,8 +51,9 @@ class Builder:
         """Append an operation with the location of the one that is being rewritten; returns its first result."""
         if self.location is not None:
             operation.location = self.location  # type: ignore[assignment]
-        self.blocks[-1].add_op(operation)
-        return operation.results[0] if operation.results else None  # type: ignore[return-value]
+        append(self.blocks[-1], operation)
+        results = operation.results
+        return next(iter(results), None)  # type: ignore[arg-type]
 
     def constant(self, value: int) -> SSAValue:
         """Index constant, pooled at the head of the entry block."""
@@ -86,9 +87,9 @@ class Builder:
         if b == 1 and kind in (arith.MuliOp, arith.FloorDivSIOp):
             return left
         key = (kind, left, right)
-        known = next((scope[key] for scope in self._known if key in scope), None)
+        known = self._known_value(key)
         if known is None:
-            operation = kind.create(operands=[left, right], result_types=[left.type])
+            operation = create(kind, (left, right), (left.type,))
             known_valid.operations.add(operation)
             known = self._known[-1][key] = self.emit(operation)
         return known
@@ -99,10 +100,16 @@ class Builder:
 
     def shared(self, key: Any, make: Callable[[], SSAValue]) -> SSAValue:
         """CSE of an arbitrary computation: ``make`` is called once for each ``key`` in scope."""
-        known = next((scope[key] for scope in self._known if key in scope), None)
+        known = self._known_value(key)
         if known is None:
             known = self._known[-1][key] = make()
         return known
+
+    def _known_value(self, key: Any) -> SSAValue | None:
+        for scope in self._known:
+            if (known := scope.get(key)) is not None:
+                return known
+        return None
 
     def fail(self, code: str, message: str, hint: str = "", /, **others: SSAValue) -> NoReturn:
         """Raise an error at the author's line of the operation that is being rewritten.

@@ -6,6 +6,8 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Operation
 from xdsl.traits import Pure
 
+from xegpu.ir.traversal import operations
+
 
 def erase_dead(block: Block) -> None:
     """Erase pure operations without uses, nested blocks included."""
@@ -13,9 +15,12 @@ def erase_dead(block: Block) -> None:
         for region in operation.regions:
             for inner in region.blocks:
                 erase_dead(inner)
-        unused = all(not result.has_one_use() and not result.has_more_than_one_use() for result in operation.results)
-        if unused and (_is_idle(operation) or (operation.has_trait(Pure) and operation.results)):
-            erase(operation)
+        for result in operation.results:
+            if result.first_use is not None:
+                break
+        else:
+            if _is_idle(operation) or (operation.results and operation.has_trait(Pure)):
+                erase(operation)
 
 
 def erase(operation: Operation) -> None:
@@ -26,5 +31,5 @@ def erase(operation: Operation) -> None:
 
 def _is_idle(operation: Operation) -> bool:
     """Whether a branch has no operation with a side effect; its prefetches may have been dropped."""
-    inside = (inner for region in operation.regions for inner in region.walk())
-    return isinstance(operation, scf.IfOp) and all(inner.has_trait(Pure) or _is_idle(inner) for inner in inside)
+    return type(operation) is scf.IfOp and all(
+        inner.has_trait(Pure) or _is_idle(inner) for inner in operations(operation)[1:])

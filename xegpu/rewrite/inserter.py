@@ -10,7 +10,7 @@ from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import IndexType, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from xegpu.ir.create import create_like, index_constant
+from xegpu.ir.create import append, copy_name, create_like, index_constant
 from xegpu.ir.matchers import number
 from xegpu.rewrite.dce import erase_dead
 from xegpu.rewrite.verifier import verify_inserted
@@ -35,7 +35,7 @@ def copy_operation(operation: Operation, values: dict[SSAValue, SSAValue]) -> Op
                          [copy_region(region, values) for region in operation.regions])
     for old, new in zip(operation.results, copied.results, strict=True):
         values[old] = new
-        new.name_hint = old.name_hint
+        copy_name(old, new)
     return copied
 
 
@@ -49,8 +49,9 @@ def copy_block(block: Block, values: dict[SSAValue, SSAValue]) -> Block:
     copied = Block(arg_types=[argument.type for argument in block.args])
     for old, new in zip(block.args, copied.args, strict=True):
         values[old] = new
-        new.name_hint = old.name_hint
-    copied.add_ops([copy_operation(operation, values) for operation in block.ops])
+        copy_name(old, new)
+    for operation in block.ops:
+        append(copied, copy_operation(operation, values))
     return copied
 
 

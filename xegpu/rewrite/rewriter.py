@@ -16,9 +16,9 @@ from typing import Any
 
 from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, ModuleOp, VectorType
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 
-from xegpu.ir.create import create_like
+from xegpu.ir.create import INDEX, append, copy_name, create, create_like, for_loop, function_like
 from xegpu.ir.matchers import number
 from xegpu.ir.region_branch import TERMINATORS
 from xegpu.ir.traits import moves_view, type_inference
@@ -70,12 +70,10 @@ class Rewriter(Builder):
         """Rewrite a function; ``arguments`` are its new argument types, by default the old ones."""
         self.entry = Block(arg_types=arguments or [argument.type for argument in old.body.block.args])
         for before, after in zip(old.body.block.args, self.entry.args, strict=True):
-            after.name_hint = before.name_hint
+            copy_name(before, after)
             self.converted_values[before] = ConvertedValues((after,))
         self.body(old.body.block, self.entry)
-        new = func.FuncOp(old.sym_name.data, ([a.type for a in self.entry.args], []), Region(self.entry))
-        new.attributes.update(old.attributes)
-        new.location = old.location
+        new = function_like(old, self.entry)
         known_valid.operations.add(new)  # its type is that of its block; the verifier looks for values from outside
         if not self.keeps_unused:
             erase_dead(self.entry)
@@ -108,9 +106,11 @@ class Rewriter(Builder):
             rule(self, operation)
         elif operation.regions:
             self._region_branch(operation)
-        elif any(len(self.converted_values[operand].values) != 1 for operand in operation.operands):
-            self.each_part(operation)
         else:
+            for operand in operation.operands:
+                if len(self.converted_values[operand].values) != 1:
+                    self.each_part(operation)
+                    return
             self.copy(operation)
 
     def _region_branch(self, operation: Operation) -> None:
@@ -141,7 +141,7 @@ class Rewriter(Builder):
             part, form = (None, None) if formed is None else (formed.values[0], formed.encoding)
             copied = self.like(operation, operands, self._result_types(operation, operands, part))
             for before, after in zip(operation.results, copied.results, strict=True):
-                after.name_hint = before.name_hint
+                copy_name(before, after)
                 encoding = form if form is not None and _is_composite(before) else None
                 self.converted_values[before] = ConvertedValues((after,), encoding)
 
@@ -195,16 +195,16 @@ class Rewriter(Builder):
     def loop(self, loop: scf.ForOp) -> None:
         """Rewrite a loop: its body, and its loop-carried values in the encodings of their initial values."""
         carried = self.initial_values(loop)
-        block = Block(arg_types=[IndexType(), *(value.type for parts in carried for value in parts.values)])
+        block = Block(arg_types=[INDEX, *(value.type for parts in carried for value in parts.values)])
         old = loop.body.block
         self.set(old.args[0], block.args[0])
-        block.args[0].name_hint = old.args[0].name_hint
+        copy_name(old.args[0], block.args[0])
         self.regroup(old.args[1:], carried, block.args[1:])
         location = self.location
         yielded, self.location = self.body(old, block), location
         self.close(block, yielded, carried)
         start, stop, step = (self.single(value) for value in (loop.lb, loop.ub, loop.step))
-        new = scf.ForOp(start, stop, step, [value for parts in carried for value in parts.values], Region(block))
+        new = for_loop(start, stop, step, [value for parts in carried for value in parts.values], block)
         new.attributes.update(loop.attributes)
         self.emit(new)
         known_valid.operations.add(new)  # arguments and results have the types of the initial values; see `close`
@@ -265,9 +265,9 @@ class Rewriter(Builder):
                           f"a value is {other.type} before the body of a loop or condition and {value.type} after it",
                           "a tile may go to another array only where both are stored in the same order: pass a "
                           "contiguous copy of one", **{"the value before": other, "the value after": value})
-        end = scf.YieldOp(*values)
+        end = create(scf.YieldOp, values, ())
         known_valid.operations.add(end)
-        block.add_op(end)
+        append(block, end)
 
     def regroup(self, old: Sequence[SSAValue], like: Sequence[ConvertedValues], new: Sequence[SSAValue]) -> None:
         """Set the replacements of several values: ``new`` in order, grouped in the encodings of ``like``."""
@@ -276,7 +276,7 @@ class Rewriter(Builder):
             values = tuple(new[position:position + len(parts.values)])
             position += len(values)
             for value in values:
-                value.name_hint = before.name_hint
+                copy_name(before, value)
             self.converted_values[before] = ConvertedValues(values, parts.encoding)
 
     def lookup(self, value: SSAValue) -> ConvertedValues:
@@ -292,14 +292,14 @@ class Rewriter(Builder):
         """Set the replacement of an old value; unnamed new values take its name hint."""
         values = new if isinstance(new, tuple) else (new,)
         for value in values:
-            if value.name_hint is None and type(value.owner) is not arith.ConstantOp:
-                value.name_hint = old.name_hint
+            if value.name_hint is None and not (type(value) is OpResult and type(value.op) is arith.ConstantOp):
+                copy_name(old, value)
         self.converted_values[old] = ConvertedValues(values, form)
 
 
 def _have_types(types: Sequence[Attribute], values: Sequence[SSAValue]) -> bool:
-    """Whether values have these types; identity is tested first, as types are mostly the same objects."""
-    return all(new is old.type or new == old.type for new, old in zip(types, values, strict=True))
+    """Whether values have these types; lists test identity first, and types are mostly the same objects."""
+    return [*types] == [value.type for value in values]
 
 
 def _is_composite(value: SSAValue) -> bool:

@@ -10,12 +10,13 @@ from collections.abc import Collection
 from typing import Any
 
 from xdsl.dialects import func, scf
-from xdsl.ir import Block, Operation, OpResult
+from xdsl.ir import Operation, OpResult
 from xdsl.utils.exceptions import VerifyException
 
 from xegpu.analysis.uniformity import check_forwarded
 from xegpu.dialect.block_io import StoreNdOp, UpdateNdOffsetOp
 from xegpu.dialect.dpas import DpasOp, MadOp
+from xegpu.ir.traversal import operations
 from xegpu.mlir.vector import ExtractStridedSliceOp
 from xegpu.support.errors import error_class, error_parts
 from xegpu.support.location import author_location
@@ -43,10 +44,10 @@ def verify(function: func.FuncOp, valid: Collection[Operation] = ()) -> None:
         valid: operations known to be valid: clones of verified ones on the same types, and index arithmetic.
     """
     seen: set[Any] = set()
-    blocks: set[Block | None] = set()
-    for operation in function.walk():
+    blocks: set[int] = set()
+    for operation in operations(function):
         for region in operation.regions:
-            blocks.update(region.blocks)
+            blocks.update(map(id, region.blocks))  # the hash of a block is a function in Python
         try:
             _check_isolated(operation, blocks)
             if operation in valid or _is_like_another(operation, seen):
@@ -62,13 +63,13 @@ def verify(function: func.FuncOp, valid: Collection[Operation] = ()) -> None:
                                      notes) from error
 
 
-def _check_isolated(operation: Operation, blocks: Collection[Block | None]) -> None:
-    """Check that operands are defined in one of these blocks: those of the function, as far as it is walked.
+def _check_isolated(operation: Operation, blocks: Collection[int]) -> None:
+    """Check that operands are defined in a block of these identities: those of the function, as far as it is walked.
 
     The trait ``IsolatedFromAbove`` of xDSL climbs from each operand to the function, which takes four times as long.
     """
-    for operand in operation.operands:
-        if (operand.op.parent if isinstance(operand, OpResult) else operand.owner) not in blocks:
+    for operand in operation._operands:
+        if id(operand.op.parent if type(operand) is OpResult else operand.owner) not in blocks:
             raise VerifyException("an operand is defined outside of the function")
 
 
@@ -78,15 +79,16 @@ def verify_inserted(function: func.FuncOp, inserted: Collection[Operation]) -> N
     Raises:
         ShapeError: one does not verify; it points at the author's line.
     """
-    verify(function, {operation for operation in function.walk() if operation not in inserted})
+    verify(function, {operation for operation in operations(function) if operation not in inserted})
 
 
 def _is_like_another(operation: Operation, seen: set[Any]) -> bool:
     """Whether an operation of :data:`_JUDGED_BY_TYPES` has the types and properties of an earlier one."""
     if type(operation) not in _JUDGED_BY_TYPES:
         return False
-    key = (type(operation), *(id(value.type) for value in operation.operands),
-           *(id(value.type) for value in operation.results), *map(id, operation.properties.values()))
+    key = (type(operation), *[id(value.type) for value in operation.operands],
+           *[id(value.type) for value in operation.results], *operation.properties, *operation.attributes,
+           *map(id, operation.properties.values()), *map(id, operation.attributes.values()))
     known = key in seen
     seen.add(key)
     return known

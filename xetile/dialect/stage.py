@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Protocol
 
 from xdsl.dialects import func
@@ -53,6 +54,9 @@ class Pass(Protocol):
         """The new module."""
 
 
+_string = cache(StringAttr)
+
+
 def run_pass(name: str, step: Pass, module: ModuleOp, target: Target | None = None) -> ModuleOp:
     """The module after a pass, with its stage attribute; the same module where the pass changed nothing.
 
@@ -62,7 +66,7 @@ def run_pass(name: str, step: Pass, module: ModuleOp, target: Target | None = No
     new = step.apply(module)
     if new is not module:
         check_structure(name, new)
-        new.attributes[STAGE] = StringAttr(name)
+        new.attributes[STAGE] = _string(name)
         if target is not None:
-            new.attributes[TARGET] = StringAttr(target.name)
+            new.attributes[TARGET] = _string(target.name)
     return new

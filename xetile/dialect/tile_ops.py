@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, VectorType, i64
+from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -21,6 +21,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from xegpu.dialect.hints import check_hints
+from xegpu.ir.create import initialize
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import ALIGNED, DescribedOp, is_shared, static_form, verify_described
@@ -28,7 +29,7 @@ from xegpu.ir.op_definition import operation_definition
 from xegpu.ir.record import MOVED, Record
 from xegpu.ir.traits import InfersResultType, MovesView, ReadsMemory, WritesMemory
 from xegpu.ir.use_def import arrays_of
-from xegpu.mlir.vector import VECTOR, shape_of
+from xegpu.mlir.vector import VECTOR, shape_of, vector_type
 from xegpu.support.errors import ElementTypeError, Invalid, RankError, XeError
 from xetile.dialect.types import (
     TileParameters,
@@ -66,7 +67,7 @@ def tile_of(value: SSAValue) -> TileParameters:
 def loaded_type(tile: SSAValue) -> Attribute:
     """Type of a load through ``tile``: a vector of its elements, in its blocks."""
     parameters = tile_of(tile)
-    return VectorType(parameters.element_type, parameters.blocked_shape())
+    return vector_type(parameters.blocked_shape(), parameters.element_type)
 
 
 def flat_shape(shape: Sequence[int]) -> Pair:
@@ -216,7 +217,7 @@ class LoadTileOp(IRDLOperation):
     assembly_format = "$tile attr-dict `:` type($tile) `->` type($result)"
 
     def __init__(self, tile: SSAValue, padding: Attribute | None = None) -> None:
-        super().__init__(operands=[tile], result_types=[loaded_type(tile)], properties={"padding": padding})
+        initialize(self, [tile], [loaded_type(tile)], {"padding": padding})
 
     def verify_(self) -> None:
         check_hints(self, "load")
@@ -243,7 +244,7 @@ class StoreTileOp(IRDLOperation):
     assembly_format = "$value `,` $tile attr-dict `:` type($value) `,` type($tile)"
 
     def __init__(self, value: SSAValue, tile: SSAValue) -> None:
-        super().__init__(operands=[value, tile])
+        initialize(self, [value, tile], [], {})
 
     def verify_(self) -> None:
         check_hints(self, "store")
@@ -289,7 +290,7 @@ class UpdateTileOffsetOp(IRDLOperation):
     assembly_format = "$tile `,` `[` $offsets `]` attr-dict `:` type($tile) `->` type($result)"
 
     def __init__(self, tile: SSAValue, offsets: Sequence[SSAValue]) -> None:
-        super().__init__(operands=[tile, offsets], result_types=[tile.type])
+        initialize(self, [tile, *offsets], [tile.type], {})
 
     def verify_(self) -> None:
         _check_window(tile_of(self.tile), "moving by rows and columns", "update_tile_offset(tile, index_vector)")

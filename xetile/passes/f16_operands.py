@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.ir.dtypes import bf16, e4m3, f16, f32, i8, of_mlir, u8
+from xegpu.ir.traversal import operations
 from xegpu.passes.distribute_lanes.operand_roles import CONVERSIONS
 from xegpu.rewrite.rewriter import Rewriter, rewrite
 from xetile.dialect.mma import TileMmaOp
@@ -41,7 +42,7 @@ class F16Operands:
 
 def _narrowed(function: func.FuncOp) -> set[Operation]:
     """Conversions whose result only such products take: both operands of each are converted so."""
-    found = {operation for operation in function.walk() if _is_candidate(operation)}
+    found = {operation for operation in operations(function) if _is_candidate(operation)}
     while True:
         kept = {each for each in found if all(
             operand.owner in found for use in each.results[0].uses for operand in use.operation.operands[:2])}
@@ -52,7 +53,7 @@ def _narrowed(function: func.FuncOp) -> set[Operation]:
 
 def _is_candidate(operation: Operation) -> bool:
     """Whether an operation widens one of these types to bf16, for operands of products into f32 alone."""
-    return isinstance(operation, CONVERSIONS) and _element_type(operation.operands[0]) in _NORMAL_IN_F16 \
+    return type(operation) in CONVERSIONS and _element_type(operation.operands[0]) in _NORMAL_IN_F16 \
         and _element_type(operation.results[0]) is bf16 and all(
             isinstance(use.operation, TileMmaOp) and use.index < 2 and _element_type(use.operation.result) is f32
             for use in operation.results[0].uses)

@@ -25,6 +25,7 @@ from xegpu.analysis.memory_access import access_kind
 from xegpu.analysis.webs import view_webs
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import exchanged
+from xegpu.ir.traversal import of_kind, operations
 from xegpu.mlir.vector import shape_of
 from xegpu.passes.distribute_lanes.operand_roles import CONVERSIONS, is_widened
 from xegpu.rewrite.memref_operands import spelled_out
@@ -60,7 +61,7 @@ class RowMajor:
     def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         check_orders(function, self.access)
         rewriter = _RowMajorRewriter(self.access, self.target, function)
-        inits = (operation for operation in function.walk() if isinstance(operation, tile_ops.InitTileOp))
+        inits = (operation for operation in of_kind(function, tile_ops.InitTileOp))
         if not any(rewriter.is_transposed(init.result) or rewriter.result_type(init) != init.result.type
                    for init in inits):
             return function
@@ -78,7 +79,7 @@ def check_orders(function: func.FuncOp, access: tuple[str, ...]) -> None:
         ShapeError: at the author's line of the tile.
     """
     access_kinds = dict(zip(function.body.block.args, access, strict=True))
-    for operation in function.walk():
+    for operation in operations(function):
         if not isinstance(operation, tile_ops.InitTileOp) or tile_ops.tile_of(operation.result).encoding.order == (1,
                                                                                                                    0):
             continue

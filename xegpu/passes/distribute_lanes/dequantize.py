@@ -34,6 +34,7 @@ from xegpu.dialect.reduction import BroadcastOp
 from xegpu.dialect.vector import BitcastOp, PackOp
 from xegpu.ir.dtypes import PAIRS, bf16, f16, i8, i32, of_mlir, u8, u32
 from xegpu.ir.matchers import splat_of
+from xegpu.ir.traversal import operations
 from xegpu.layout.word_columns import WordColumns
 from xegpu.mlir.arith import SIToFPOp, UIToFPOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, shape_of, vector_type
@@ -94,8 +95,8 @@ class _Weights:
 def fuse_dequantize(function: func.FuncOp) -> None:
     """Fuse dequantization and packing in a distributed kernel, in place."""
     matcher, fused = _Matcher(), False
-    for operation in list(function.walk()):
-        if isinstance(operation, PackOp) and (found := _packed_weights(operation, matcher)) is not None:
+    for operation in operations(function):
+        if type(operation) is PackOp and (found := _packed_weights(operation, matcher)) is not None:
             _replace(operation, found, matcher)
             fused = True
     if fused:

@@ -269,9 +269,9 @@ def uses_of_value(webs: Webs, value: SSAValue) -> set[str]:
     """
     found: set[str] = set()
     for use in value.uses:
-        if isinstance(use.operation, _SLICES):
+        if type(use.operation) in _SLICES:
             found |= uses_of_value(webs, use.operation.results[0])
-        elif isinstance(use.operation, DpasOp) or (isinstance(use.operation, DpasScaledOp) and use.index < 3):
+        elif type(use.operation) is DpasOp or (type(use.operation) is DpasScaledOp and use.index < 3):
             found.add(_OPERANDS[use.index])
         elif side := widened_side(webs, use.operation):
             found.add(f"widened {side}")

@@ -33,6 +33,7 @@ from xegpu.dialect.gather_scatter import (
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.types import TensorDescType
 from xegpu.ir.kernel_attributes import SUBGROUP_SIZE
+from xegpu.ir.traversal import operations
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, shape_of, vector_type
 from xegpu.rewrite.rewriter import Rewriter, rewrite
 from xegpu.target.targets import Target
@@ -58,13 +59,13 @@ class SplitGathers:
     def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         lanes = self.target.subgroup_size
         if SUBGROUP_SIZE in function.attributes or not any(
-                _is_long(result.type, lanes) for operation in function.walk() for result in operation.results):
+                _is_long(result.type, lanes) for operation in operations(function) for result in operation.results):
             return function
         return _SplitGathersRewriter(lanes).function(function)
 
 
 def _is_long(type_: Attribute, subgroup: int) -> bool:
-    return isinstance(type_, TensorDescType) and type_.data.scatter is not None and type_.data.shape[0] > subgroup
+    return type(type_) is TensorDescType and type_.data.scatter is not None and type_.data.shape[0] > subgroup
 
 
 class _SplitGathersRewriter(Rewriter):

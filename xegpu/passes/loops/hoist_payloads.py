@@ -62,6 +62,7 @@ from xegpu.dialect.types import TensorDescType
 from xegpu.ir.kernel_attributes import function_of
 from xegpu.ir.matchers import DISABLE_UNROLL
 from xegpu.ir.region_branch import for_loops
+from xegpu.ir.traversal import operations
 from xegpu.ir.use_def import root_definitions
 from xegpu.passes.loops.unroll import trips_of
 from xegpu.rewrite.dce import erase, erase_dead
@@ -77,6 +78,7 @@ _KEPT = 0.85
 """Part of the registers for what a loop keeps and for the addresses of its messages, where each has its own: fitted,
 between loops of attention on pvc (155 of 256 registers spilled nothing, 220 did)."""
 _Message = LoadNdOp | StoreNdOp | PrefetchNdOp
+_MESSAGES = frozenset((LoadNdOp, StoreNdOp, PrefetchNdOp))
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ def _has_room(loop: scf.ForOp, target: Target) -> bool:
     registers = requested_registers(function_of(loop)) or max(target.registers)
     if is_gemm_loop(loop) or not registers:
         return True
-    outer = {root(value) for operation in loop.body.walk() for value in operation.operands
+    outer = {root(value) for operation in operations(loop)[1:] for value in operation.operands
              if not is_inside(value, loop) and not isinstance(value.owner, BroadcastOp)}
     kept = sum(map(bytes_of, (*loop.iter_args, *outer))) * target.subgroup_size / target.register_bytes
     return kept + len(_messages(loop)) <= _KEPT * registers
@@ -136,7 +138,7 @@ def _has_room(loop: scf.ForOp, target: Target) -> bool:
 def _messages(loop: scf.ForOp) -> list[_Message]:
     """The block messages of a loop's steps, branches in them included, without those of inner loops."""
     return [operation for operation in ops_of_iteration(loop.body.block)
-            if isinstance(operation, (LoadNdOp, StoreNdOp, PrefetchNdOp))
+            if type(operation) in _MESSAGES and isinstance(operation, _Message)
             and desc_of(operation.desc).block.memory_scope == "global"
             and desc_of(operation.desc).block.access == "block"]
 

@@ -11,7 +11,7 @@ from itertools import islice
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import VectorType
 from xdsl.dialects.vector import BroadcastOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from xegpu.analysis.register_pressure import bytes_of
 from xegpu.dialect import reduction
@@ -21,21 +21,25 @@ from xegpu.dialect.dpas import ProductOp
 from xegpu.dialect.gather_scatter import LoadColumnsOp
 from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.dialect.sync import CompileHintOp
+from xegpu.ir.create import append
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.kernel_attributes import MAY_ALIAS
 from xegpu.ir.traits import has_no_memory_effect
+from xegpu.ir.traversal import is_subclass, operations
 from xegpu.mlir.combining_kind import operation_of
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp
 from xegpu.passes.schedule.alias_analysis import AliasAnalysis
 from xegpu.rewrite.rewriter import copied
 
-_HARMLESS = (ProductOp, ConvertLayoutOp, CreateNdTdescOp, UpdateNdOffsetOp, PrefetchNdOp, LoadScalarOp, LoadColumnsOp)
+_HARMLESS = (ProductOp, ConvertLayoutOp, CreateNdTdescOp, UpdateNdOffsetOp, PrefetchNdOp, LoadScalarOp, LoadColumnsOp,
+             scf.YieldOp)
 """Operations that are not moved, and write no memory."""
 _BETWEEN_STORES = (StoreNdOp, CreateNdTdescOp, UpdateNdOffsetOp)
 """Operations in a run of stores, beside those that move."""
 _DIALECTS = ("arith", "math")
 _MOVES = (BroadcastOp, ExtractStridedSliceOp, WidenOp)
-_LOADED = (LoadNdOp, LoadColumnsOp, ExtractOp)
+_READS = (LoadNdOp, LoadColumnsOp)
+_LOADED = (*_READS, ExtractOp)
 
 
 def list_scheduled(function: func.FuncOp, *, loads: bool, stores: bool = True, far: bool = False) -> func.FuncOp:
@@ -50,7 +54,7 @@ def list_scheduled(function: func.FuncOp, *, loads: bool, stores: bool = True, f
     """
     new = copied(function)
     aliases = AliasAnalysis(may_alias=MAY_ALIAS in function.attributes) if far else None
-    for operation in new.walk():
+    for operation in operations(new):
         for region in operation.regions:
             for block in region.blocks:
                 _sink(block, loads, loads and stores, aliases)
@@ -73,18 +77,18 @@ def _sink(block: Block, loads: bool, stores: bool, aliases: AliasAnalysis | None
         if _may_move(operation) or (loads and type(operation) in _LOADED) or \
                 (aliases and isinstance(operation, reduction.BroadcastOp)):
             waiting[operation] = None
-            if isinstance(operation, (LoadNdOp, LoadColumnsOp)):
+            if type(operation) in _READS:
                 read.append(operation)
             continue
-        if stores and isinstance(operation, StoreNdOp):
+        if stores and type(operation) is StoreNdOp:
             run.append(operation)
             continue
         if not _writes_nothing(operation):  # it may write what was to be read
             order += _loaded(read, waiting)
-        if aliases and isinstance(operation, reduction.ReduceOp):
+        if aliases and type(operation) is reduction.ReduceOp:
             order += _combined(operation, waiting)
         order += _needed(operation, waiting)
-        if isinstance(operation, CompileHintOp):  # nothing goes past it
+        if type(operation) is CompileHintOp:  # nothing goes past it
             order += waiting
             waiting.clear()
             behind.forget()
@@ -94,7 +98,8 @@ def _sink(block: Block, loads: bool, stores: bool, aliases: AliasAnalysis | None
     order = behind.woven(order)
     for operation in order:
         operation.detach()  # type: ignore[no-untyped-call]
-    block.add_ops(order)
+    for operation in order:
+        append(block, operation)
 
 
 def _loaded(read: list[Operation], waiting: dict[Operation, None]) -> list[Operation]:
@@ -262,17 +267,17 @@ def _combined(reduce: reduction.ReduceOp, waiting: dict[Operation, None]) -> lis
 
 def _operand_definitions(operation: Operation) -> Iterator[Operation]:
     """Definitions of the operands of an operation, and of those of the operations in its body."""
-    for inner in operation.walk():
+    for inner in operations(operation):
         for operand in inner.operands:
-            if isinstance(operand.owner, Operation):
-                yield operand.owner
+            if isinstance(operand, OpResult):
+                yield operand.op
 
 
 def _writes_nothing(operation: Operation) -> bool:
     """Whether loads may move past an operation; past a branch, if they may past all of both sides."""
-    if isinstance(operation, scf.IfOp):
-        return all(_writes_nothing(inner) for inner in operation.walk() if inner is not operation)
-    return isinstance(operation, (*_HARMLESS, scf.YieldOp)) or has_no_memory_effect(operation)
+    if type(operation) is scf.IfOp:
+        return all(_writes_nothing(inner) for inner in operations(operation) if inner is not operation)
+    return is_subclass(type(operation), _HARMLESS) or has_no_memory_effect(operation)
 
 
 def _may_move(operation: Operation) -> bool:

@@ -19,6 +19,7 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.dialect.reduction import ReduceOp
 from xegpu.ir.dtypes import f32, f64, of_mlir
+from xegpu.ir.traversal import of_kind
 from xegpu.mlir.combining_kind import operation_of
 
 _CHAINS = 4
@@ -27,19 +28,16 @@ _CHAINS = 4
 
 def has_long_reductions(function: func.FuncOp) -> bool:
     """Whether a function reduces many blocks of f32 or f64 at once."""
-    return any(map(_is_long, function.walk()))
+    return any(map(_is_long, of_kind(function, ReduceOp)))
 
 
 def combine_blocks(function: func.FuncOp) -> None:
     """Split such reductions into chains and a reduction of few blocks."""
-    for operation in list(filter(_is_long, function.walk())):
-        assert isinstance(operation, ReduceOp)
+    for operation in list(filter(_is_long, of_kind(function, ReduceOp))):
         _split(operation)
 
 
-def _is_long(operation: Operation) -> bool:
-    if not isinstance(operation, ReduceOp):
-        return False
+def _is_long(operation: ReduceOp) -> bool:
     type_ = operation.sources[0].type
     assert isinstance(type_, VectorType)
     return len(operation.sources) > 2 * _CHAINS and of_mlir(type_.element_type) in (f32, f64)

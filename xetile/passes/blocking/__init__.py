@@ -26,6 +26,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xegpu.dialect.hints import hinted
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import is_shared
+from xegpu.ir.traversal import operations
 from xegpu.ir.use_def import array_of, root_definitions
 from xegpu.mlir.vector import shape_of
 from xegpu.rewrite.memref_operands import spelled_out
@@ -71,7 +72,7 @@ _MOST_BYTES = 1 << 18
 
 def oversized_vectors(function: func.FuncOp) -> Iterator[tuple[Operation, VectorType, int]]:
     """Vectors so large that a subgroup could never hold them, with the operations that make them and their bytes."""
-    for operation in function.walk():
+    for operation in operations(function):
         for result in operation.results:
             if not _is_flat(result.type):
                 continue
@@ -167,7 +168,7 @@ class _BlockingRewriter(Rewriter):
 
 
 def _is_flat(type_: Attribute) -> bool:
-    return isinstance(type_, VectorType) and len(type_.get_shape()) == 2
+    return type(type_) is VectorType and len(type_.get_shape()) == 2
 
 
 def _init_tile(rewriter: _BlockingRewriter, operation: tile_ops.InitTileOp) -> None:

@@ -39,6 +39,7 @@ from xegpu.dialect.sync import ControlBarrierArriveOp, NbarrierOp
 from xegpu.ir.create import create_like
 from xegpu.ir.kernel_attributes import block_arguments, function_of
 from xegpu.ir.memref import SHARED_SPACE
+from xegpu.ir.traversal import of_kind
 from xegpu.mlir.arith import CmpIOp, SelectOp
 from xegpu.mlir.vector import shape_of
 from xegpu.passes.distribute_lanes.operand_roles import CONVERSIONS
@@ -72,7 +73,7 @@ class CooperativeOperands:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with such operands made in shares; the module itself if there are none."""
-        if not any(isinstance(operation, (*CONVERSIONS, LoadGatherOp)) for operation in module.walk()):
+        if not of_kind(module, *CONVERSIONS, LoadGatherOp):
             return module
         return rewrite_in_place(module, _loops, self._plan, _share_operands, erases=True)
 

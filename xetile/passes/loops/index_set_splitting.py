@@ -52,6 +52,8 @@ from xegpu.dialect.scalar import LoadScalarOp
 from xegpu.ir.kernel_attributes import function_of
 from xegpu.ir.matchers import BARRIER, number
 from xegpu.ir.memref import is_shared
+from xegpu.ir.region_branch import for_loops
+from xegpu.ir.traversal import is_a, operations
 from xegpu.ir.use_def import array_of
 from xegpu.mlir.arith import CmpIOp, IndexCastOp, SelectOp
 from xegpu.rewrite.inserter import Inserter, copy_operation, rewrite_in_place
@@ -63,7 +65,7 @@ from xetile.dialect.types import TileParameters
 from xetile.passes.loops.mask_comparisons import SMALL, Comparison, comparisons_of, may_hold, within
 
 _STRAIGHT = (tile_ops.LoadTileOp, tile_ops.PrefetchTileOp, tile_ops.UpdateTileOffsetOp, InitTileOp,
-             LoadColumnsOp, LoadScalarOp, UnrealizedConversionCastOp, scf.YieldOp)
+             LoadColumnsOp, LoadScalarOp, UnrealizedConversionCastOp, scf.YieldOp, scf.ForOp)
 """Operations of a loop that is split, beside those without effects."""
 
 
@@ -77,7 +79,7 @@ class IndexSetSplitting:
 
 def _candidates(around: Operation) -> Iterator[scf.ForOp]:
     for loop in straight_product_loops(around, waits=True):
-        kinds = {type(inner) for inner in loop.walk()}
+        kinds = {type(inner) for inner in operations(loop)}
         if LoadGatherOp in kinds and kinds.isdisjoint((BarrierOp, LoadColumnsOp)):
             continue  # coalesce-gathers splits off its steps without masks
         if 0 < (number(loop.step) or 0) < SMALL and abs(number(loop.lb) or 0) < SMALL and not _continues(loop):
@@ -89,13 +91,13 @@ def straight_product_loops(around: Operation, *, waits: bool = False) -> Iterato
 
     With ``waits`` also those that gather, store to shared local memory, and whose subgroups all wait for each other.
     """
-    for operation in around.walk():
-        if isinstance(operation, scf.ForOp) and \
-                any(isinstance(inner, TileMmaOp) for inner in operation.body.block.ops) \
-                and not any(BARRIER in inner.attributes for inner in operation.walk()) \
-                and all(isinstance(inner, (*_STRAIGHT, scf.ForOp)) or inner.has_trait(Pure)
-                        or (waits and _exchanges(inner)) for inner in operation.walk() if inner is not operation):
-            yield operation
+    for loop in for_loops(around):
+        body = operations(loop)[1:]
+        if any(type(inner) is TileMmaOp for inner in loop.body.block.ops) \
+                and not any(BARRIER in inner.attributes for inner in (loop, *body)) \
+                and all(is_a(inner, _STRAIGHT) or inner.has_trait(Pure) or (waits and _exchanges(inner))
+                        for inner in body):
+            yield loop
 
 
 def _exchanges(operation: Operation) -> bool:

@@ -13,6 +13,7 @@ from xegpu.ir.kernel_attributes import MAY_ALIAS
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import is_address, is_shared
 from xegpu.ir.traits import read_operands, written_operand
+from xegpu.ir.traversal import is_a, of_kind, operations
 from xegpu.ir.use_def import array_of, arrays_of, root_definitions
 from xegpu.mlir.elementwise import RECORDS
 from xetile.dialect.gather_scatter import InitScatteredTileOp, LoadGatherOp, UpdateScatteredTileOp
@@ -27,7 +28,7 @@ _OF_ROWS = (LoadTileOp, StoreTileOp, PrefetchTileOp, UpdateTileOffsetOp, InitSca
 OF_NUMBERS = (memref.LoadOp, memref.ExtractStridedMetaDataOp, memref.CastOp, memref.DimOp, gpu.BlockIdOp,
                gpu.SubgroupIdOp, gpu.GridDimOp, UnrealizedConversionCastOp)
 """Operations beside those of arithmetic that give numbers and write nothing."""
-_CONTROL = (scf.ForOp, scf.IfOp, scf.YieldOp, func.ReturnOp)
+_KEEPING_ROWS = (*_OF_ROWS, *OF_NUMBERS, scf.ForOp, scf.IfOp, scf.YieldOp, func.ReturnOp)
 
 
 def rows_of(value: SSAValue) -> int | None:
@@ -44,9 +45,9 @@ def independent_rows(function: func.FuncOp) -> int | None:
     """
     if MAY_ALIAS in function.attributes:
         return None
-    stored = [rows_of(operation.tile) or 1 for operation in function.walk() if isinstance(operation, StoreTileOp)]
+    stored = [rows_of(operation.tile) or 1 for operation in of_kind(function, StoreTileOp)]
     rows = max(stored, default=0)
-    if not rows or not all(_keeps_rows(operation, rows) for operation in function.walk() if operation is not function):
+    if not rows or not all(_keeps_rows(operation, rows) for operation in operations(function)[1:]):
         return None
     return rows if _may_reorder(function, rows) else None
 
@@ -56,16 +57,16 @@ def _keeps_rows(operation: Operation, rows: int) -> bool:
     values = (*operation.operands, *operation.results)
     if not all(map(is_plain, values)) or any(rows_of(value) not in (None, 1, rows) for value in values):
         return False
-    if isinstance(operation, TileReduceOp):
+    if type(operation) is TileReduceOp:
         return rows_of(operation.source) == 1 or axes_of(operation) == (1,)
-    if isinstance(operation, StoreTileOp):
+    if type(operation) is StoreTileOp:
         return rows_of(operation.tile) == rows
-    if isinstance(operation, InitTileOp):
+    if type(operation) is InitTileOp:
         source = operation.source.type
         return not (is_address(source) or is_shared(source)) and tile_of(operation.result).encoding.order == (1, 0)
-    if isinstance(operation, arith.ConstantOp):
+    if type(operation) is arith.ConstantOp:
         return rows_of(operation.result) is None  # elements of a vector constant may differ
-    return isinstance(operation, _OF_ROWS + OF_NUMBERS + _CONTROL) or type(operation) in RECORDS
+    return is_a(operation, _KEEPING_ROWS) or type(operation) in RECORDS
 
 
 def is_plain(value: SSAValue) -> bool:
@@ -81,10 +82,9 @@ def is_plain(value: SSAValue) -> bool:
 def _may_reorder(function: func.FuncOp, rows: int) -> bool:
     """Whether all accesses to an array that is written begin at one row, which no loop moves."""
     entry = function.body.block
-    written = {array for operation in function.walk() if (at := written_operand(type(operation))) is not None
+    written = {array for operation in operations(function) if (at := written_operand(type(operation))) is not None
                for array in arrays_of(operation.operands[at])}
-    moved = {array for operation in function.walk()
-             if isinstance(operation, UpdateTileOffsetOp) and number(operation.offsets[0]) != 0
+    moved = {array for operation in of_kind(function, UpdateTileOffsetOp) if number(operation.offsets[0]) != 0
              for array in arrays_of(operation.tile)}
     if moved & written:
         return False
