@@ -48,6 +48,14 @@ def contracted(X, Y):
     xt.store_tile(p / xt.tile_reduce("add", p, 1), xt.init_tile(Y, (0, 0), (ROWS, COLUMNS)))
 
 
+@xt.kernel(fast_math=True)
+def extremes(X, Y, *, rows=ROWS, factor=1.0):
+    """Maxima of multiples of rows, and sums of 2 ** (a multiple - the maximum): of negative ones those of minima."""
+    x = xt.load_tile(xt.init_tile(X, (0, 0), (rows, COLUMNS))) * factor
+    above = xt.tile_reduce("max", x, 1)
+    xt.store_tile(xt.tile_reduce("add", xt.exp2(x - above), 1) + above, xt.init_tile(Y, (0, 0), (rows, 1)))
+
+
 @xt.kernel
 def distances(X, Y):
     """Distances from the rows' maxima: a NaN shows in all of its row."""
@@ -134,6 +142,35 @@ def test_what_shows_a_nan(execution: Execution, kernel: Any) -> None:
     y = np.zeros(expected.shape, np.float32)
     execution.bind(kernel)[1](x, *([first] if kernel is other_start else []), y)
     np.testing.assert_allclose(y, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+@pytest.mark.parametrize("factor", [1.0, -2.0])
+@pytest.mark.parametrize("rows", [16, 8])
+def test_extremes_of_either_sign(execution: Execution, rows: int, factor: float) -> None:
+    """All negative, all positive, mixed, zeros and infinities: each column has the extreme of some row."""
+    rng = np.random.default_rng(rows)
+    kinds = [rng.integers(low, high, (rows // 4, COLUMNS)) for low, high in ((-9, -1), (2, 9), (-4, 5), (-7, 1))]
+    for turn in range(COLUMNS // rows):
+        x = np.concatenate(kinds).astype(np.float32)
+        x[np.arange(rows), np.arange(rows) + turn * rows] = x.max(axis=1) + 1 if factor > 0 else x.min(axis=1) - 1
+        x[-1], x[-2, 3:6] = -np.abs(x[-1]) * 0.0, -np.inf if factor > 0 else np.inf
+        y = np.zeros((rows, 1), np.float32)
+        execution.bind(extremes)[1](x, y, rows=rows, factor=factor)
+        scaled = x * np.float32(factor)
+        above = scaled.max(axis=1, keepdims=True)
+        np.testing.assert_array_equal(y, np.exp2(scaled - above).sum(axis=1, keepdims=True) + above)
+
+
+def test_maxima_of_numbers_are_of_bits() -> None:
+    """Kernels whose maximum is the largest number, also where one is NaN, combine floats."""
+    f16 = xt.Spec((None, None), "f16")
+    assert "max_d_of_16_rows" in softmax.lower(F32, F32, target="bmg").opencl
+    assert "max_d_of_8_rows" in extremes.lower(F32, F32, target="pvc", rows=8).opencl
+    assert "max_ud_of_16_rows" in extremes.lower(F32, F32, target="pvc", factor=-2.0).opencl
+    assert "max_d_of_16_rows" in softmax.lower(f16, f16, target="pvc").opencl
+    assert "max_d_of" not in distances.lower(F32, F32, target="pvc").opencl
+    assert "max_d_of" not in softmax.lower(F32, F32, target="dg2").opencl
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)

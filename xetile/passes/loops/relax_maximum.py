@@ -5,13 +5,13 @@
     %t = tile_reduce <add> %p [1]
     store_tile (divf %p, tile_broadcast %t [1])
 becomes
-    %m = tile_reduce <maxnumf> %s [1]
+    %m = tile_reduce <maxnumf> %s [1] {nnan}
     ...
 
 A row of ``%s`` that has a NaN has one in ``%p``, whatever is subtracted, so that its sum is NaN, and with it all of
-what is stored. GPUs have an instruction for ``maxnumf``; ``maximumf`` takes three. In a loop the running maximum
-(``maximumf %largest, %m``) is relaxed with the maximum of the row: once a row has had a NaN, sums that the loop carries
-are NaN in all later steps.
+what is stored. GPUs have an instruction for ``maxnumf``; ``maximumf`` takes three. What ``%m`` is in such a row does
+not matter, which ``nnan`` says. In a loop the running maximum (``maximumf %largest, %m``) is relaxed with that of the
+row: once a row has had a NaN, sums that the loop carries are NaN in all later steps.
 
 The proof is an abstract interpretation of both versions side by side, on the rows that have a NaN (:class:`State`); it
 fails where a value that may differ reaches anything but arithmetic along rows.
@@ -25,11 +25,12 @@ from enum import Enum, auto
 
 import numpy as np
 from xdsl.dialects import arith, func, math, scf
-from xdsl.dialects.builtin import FloatAttr, ModuleOp
+from xdsl.dialects.builtin import FloatAttr, ModuleOp, UnitAttr
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from xegpu.mlir.arith import SelectOp
+from xegpu.mlir.combining_kind import NNAN
 from xegpu.rewrite.rewriter import Rewriter, rewrite
 from xetile.dialect.mma import TileMmaOp
 from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp, axes_of
@@ -286,7 +287,7 @@ def _reduce(rewriter: _RelaxMaximumRewriter, operation: TileReduceOp) -> None:
         return
     relaxed = TileReduceOp(_MAXNUM, rewriter.single(operation.source), axes_of(operation))
     relaxed.properties.update({**operation.properties, "kind": relaxed.kind})
-    relaxed.attributes.update(operation.attributes)
+    relaxed.attributes.update({**operation.attributes, NNAN: UnitAttr()})
     rewriter.set(operation.result, rewriter.emit(relaxed))
 
 
