@@ -8,10 +8,11 @@ specified.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from xdsl.dialects import arith
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
@@ -19,6 +20,11 @@ from xegpu.ir.dtypes import STORED, DType, NDArray, arithmetic_result, i1, of_ml
 from xegpu.ir.record import Record
 from xegpu.mlir.elementwise import RECORDS
 from xegpu.support.errors import ElementTypeError, Invalid
+
+_Made = TypeVar("_Made", bound=Operation)
+
+NNAN = "nnan"
+"""Unit attribute of a reduction, after LLVM's flag: of operands with a NaN the result may be any number, or NaN."""
 
 _FLOAT: dict[str, type[Operation]] = {
     "add": arith.AddfOp, "mul": arith.MulfOp, "minnumf": arith.MinnumfOp, "maxnumf": arith.MaxnumfOp,
@@ -78,6 +84,13 @@ def kind_of(name: str, dtype: DType) -> str:
         raise ElementTypeError("XT3256", f"{dtype} has no reduction {name!r}", f"{hint}{', '.join(names)}" if names else
                                "convert the vector to another element type first")
     return kind
+
+
+def keep_nnan(new: _Made, old: Operation) -> _Made:
+    """Give a reduction the flag of the one whose place it takes."""
+    if NNAN in old.attributes:
+        new.attributes[NNAN] = UnitAttr()
+    return new
 
 
 def bitwise_kind(kind: str) -> str:

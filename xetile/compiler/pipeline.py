@@ -52,6 +52,7 @@ from xetile.passes.loops.reassociate import Reassociate
 from xetile.passes.loops.relax_maximum import RelaxMaximum
 from xetile.passes.loops.row_sums_by_mma import RowSumsByMma
 from xetile.passes.loops.simplify_indvars import SimplifyIndvars
+from xetile.passes.loops.sink_row_sums import SinkRowSums
 from xetile.passes.loops.strip_mine import StripMine
 from xetile.passes.loops.strip_mine.columns import StripMineColumns
 from xetile.passes.loops.strip_mine.pad_columns import PadColumns
@@ -124,6 +125,7 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
         if max(options.target.registers) else None),
     ("strip-mine-columns", lambda options: StripMineColumns(options.target)),
     ("row-sums-by-mma", lambda options: RowSumsByMma(options.target) if options.target.block_io else None),
+    ("sink-row-sums", lambda options: SinkRowSums(options.target) if options.target.block_io else None),
     ("concatenated-operands", lambda options: ConcatenatedOperands(options.target)
         if options.target.block_io else None),
     ("transpose-gathers", lambda options: TransposeGathers(options.target, options.access)

@@ -22,7 +22,7 @@ from xegpu.dialect.reduction import BroadcastOp, ReduceOp
 from xegpu.ir.dtypes import DType
 from xegpu.layout import lane_map
 from xegpu.layout.linear_layout import LaneBits, bits_of
-from xegpu.mlir.combining_kind import operation_of
+from xegpu.mlir.combining_kind import NNAN, operation_of
 from xegpu.mlir.elementwise import RECORDS
 from xegpu.support.errors import TargetError
 
@@ -68,6 +68,14 @@ def _combine(kind: str, dtype: DType, c_type: str, width: int = 1, *, is_cpu: bo
     if text.form == "extreme":
         return lambda a, b: f"{_extreme_name(kind, c_type, width)}({a}, {b})"
     return text.combine
+
+
+_BITS = {"maxnumf": (("max", "d"), ("min", "ud")), "minnumf": (("min", "d"), ("max", "ud"))}
+"""Instructions of vISA, with types, that reduce the bits of numbers as integers; one result is the numbers' extreme.
+
+The signed maximum is that of the numbers where one is not negative, the unsigned minimum where all are negative; what
+the other one gives is one of the numbers, too. Minima are alike: signed where none is negative, unsigned where one is.
+"""
 
 
 def _extreme_name(kind: str, c_type: str, width: int) -> str:
@@ -117,7 +125,9 @@ def _call(emitter: Emitter, operation: ReduceOp, fragments: Sequence[Fragment], 
     c_type = _compute_type(kind, first.dtype)
     (rows, columns), (source, target) = operation.larger(operation.sources[0]), bits
     label = "".join(map(str, axes))
-    name = f"reduce_{kind}_{first.dtype}_{len(fragments)}x{rows}x{columns}_along_{label}_{_label(operation)}"
+    by_bits = _BITS.get(kind, ()) if NNAN in operation.attributes else ()
+    name = f"reduce_{kind}{f'_{NNAN}' * bool(by_bits)}_{first.dtype}_{len(fragments)}x{rows}x{columns}_along_{label}_" \
+           f"{_label(operation)}"
     if kind.endswith("imumf"):
         for width in {1, first.width}:
             emitter.function(_extreme(kind, first.dtype, c_type, width))
@@ -134,7 +144,7 @@ def _call(emitter: Emitter, operation: ReduceOp, fragments: Sequence[Fragment], 
         if kind.endswith("imumf"):
             for width in combines:
                 emitter.function(_extreme(kind, first.dtype, c_type, width))
-        row_regions.reduce_rows(emitter, words, axes, target, combines)
+        row_regions.reduce_rows(emitter, words, axes, target, combines, by_bits)
     else:
         # Intel's graphics compiler (of ocloc 26.27) makes a clustered reduction of x | shuffle_xor(x, n), and loses
         # it where x has 64 bits and the operation is bitwise: what is stored then is what a register happened to hold.

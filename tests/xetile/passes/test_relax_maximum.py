@@ -48,6 +48,38 @@ def contracted(X, Y):
     xt.store_tile(p / xt.tile_reduce("add", p, 1), xt.init_tile(Y, (0, 0), (ROWS, COLUMNS)))
 
 
+@xt.kernel(fast_math=True)
+def scaled(X, T, scale):
+    """Sums of 2 ** (scaled x - the row's maximum), and these: the scale is known at run time."""
+    largest, total = xt.full((ROWS, 1), -math.inf, xt.f32), xt.full((ROWS, 1), 1.0, xt.f32)
+    for n in xt.range(0, X.shape[1], COLUMNS):
+        s = xt.load_tile(xt.init_tile(X, (0, n), (ROWS, COLUMNS)))
+        above = xt.maximum(largest, xt.tile_reduce("max", s, 1) * scale)
+        total = total * xt.exp2(largest - above) + xt.tile_reduce("add", xt.exp2(s * scale - above), 1)
+        largest = above
+    xt.store_tile(total + largest, xt.init_tile(T, (0, 0), (ROWS, 1)))
+
+
+@xt.kernel(fast_math=True)
+def unscaled(X, T, scale):
+    """The same, where what is summed does not show that a maximum has become NaN."""
+    largest, total = xt.full((ROWS, 1), -math.inf, xt.f32), xt.full((ROWS, 1), 1.0, xt.f32)
+    for n in xt.range(0, X.shape[1], COLUMNS):
+        s = xt.load_tile(xt.init_tile(X, (0, n), (ROWS, COLUMNS)))
+        above = xt.maximum(largest, xt.tile_reduce("max", s, 1) * scale)
+        total = total + xt.tile_reduce("add", xt.exp2(s - above), 1)
+        largest = above
+    xt.store_tile(total, xt.init_tile(T, (0, 0), (ROWS, 1)))
+
+
+@xt.kernel(fast_math=True)
+def extremes(X, Y, *, rows=ROWS, factor=1.0):
+    """Maxima of multiples of rows, and sums of 2 ** (a multiple - the maximum): of negative ones those of minima."""
+    x = xt.load_tile(xt.init_tile(X, (0, 0), (rows, COLUMNS))) * factor
+    above = xt.tile_reduce("max", x, 1)
+    xt.store_tile(xt.tile_reduce("add", xt.exp2(x - above), 1) + above, xt.init_tile(Y, (0, 0), (rows, 1)))
+
+
 @xt.kernel
 def distances(X, Y):
     """Distances from the rows' maxima: a NaN shows in all of its row."""
@@ -134,6 +166,59 @@ def test_what_shows_a_nan(execution: Execution, kernel: Any) -> None:
     y = np.zeros(expected.shape, np.float32)
     execution.bind(kernel)[1](x, *([first] if kernel is other_start else []), y)
     np.testing.assert_allclose(y, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+@pytest.mark.parametrize("factor", [1.0, -2.0])
+@pytest.mark.parametrize("rows", [16, 8])
+def test_extremes_of_either_sign(execution: Execution, rows: int, factor: float) -> None:
+    """All negative, all positive, mixed, zeros and infinities: each column has the extreme of some row."""
+    rng = np.random.default_rng(rows)
+    kinds = [rng.integers(low, high, (rows // 4, COLUMNS)) for low, high in ((-9, -1), (2, 9), (-4, 5), (-7, 1))]
+    for turn in range(COLUMNS // rows):
+        x = np.concatenate(kinds).astype(np.float32)
+        x[np.arange(rows), np.arange(rows) + turn * rows] = x.max(axis=1) + 1 if factor > 0 else x.min(axis=1) - 1
+        x[-1], x[-2, 3:6] = -np.abs(x[-1]) * 0.0, -np.inf if factor > 0 else np.inf
+        y = np.zeros((rows, 1), np.float32)
+        execution.bind(extremes)[1](x, y, rows=rows, factor=factor)
+        scaled = x * np.float32(factor)
+        above = scaled.max(axis=1, keepdims=True)
+        np.testing.assert_array_equal(y, np.exp2(scaled - above).sum(axis=1, keepdims=True) + above)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+@pytest.mark.parametrize("scale", [2.0, 0.0, math.inf, math.nan])
+def test_a_scale_of_run_time(execution: Execution, scale: float) -> None:
+    """A scale that makes NaN of a row's maximum makes one of the row, and shows in the sums."""
+    x = _numbers(3 * COLUMNS)
+    largest, total = np.full((ROWS, 1), -np.inf), np.ones((ROWS, 1))
+    with np.errstate(invalid="ignore"):
+        for part in np.split(x.astype(np.float64), 3, axis=1):
+            above = np.maximum(largest, part.max(axis=1, keepdims=True) * scale)
+            total = total * np.exp2(largest - above) + np.exp2(part * scale - above).sum(axis=1, keepdims=True)
+            largest = above
+    t = np.zeros((ROWS, 1), np.float32)
+    execution.bind(scaled)[1](x, t, scale)
+    np.testing.assert_allclose(t, total + largest, rtol=1e-6)
+
+
+def test_a_running_maximum_of_scaled_rows_is_relaxed_if_sums_show_the_scale() -> None:
+    text = scaled.lower(F32, F32, 0.5, target="pvc").stages["relax-maximum"]
+    assert "maximumf" not in str(text)
+    text = str(unscaled.lower(F32, F32, 0.5, target="pvc").stages["relax-maximum"])  # the maximum of a step alone
+    assert "tile_reduce <maxnumf>" in text
+    assert "arith.maximumf" in text
+
+
+def test_maxima_of_numbers_are_of_bits() -> None:
+    """Kernels whose maximum is the largest number, also where one is NaN, combine floats."""
+    f16 = xt.Spec((None, None), "f16")
+    assert "max_d_of_16_rows" in softmax.lower(F32, F32, target="bmg").opencl
+    assert "max_d_of_8_rows" in extremes.lower(F32, F32, target="pvc", rows=8).opencl
+    assert "max_ud_of_16_rows" in extremes.lower(F32, F32, target="pvc", factor=-2.0).opencl
+    assert "max_d_of_16_rows" in softmax.lower(f16, f16, target="pvc").opencl
+    assert "max_d_of" not in distances.lower(F32, F32, target="pvc").opencl
+    assert "max_d_of" not in softmax.lower(F32, F32, target="dg2").opencl
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)

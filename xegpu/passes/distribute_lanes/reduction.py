@@ -20,6 +20,7 @@ from xdsl.ir import SSAValue
 
 from xegpu.dialect.reduction import BroadcastOp, ReduceOp
 from xegpu.layout.lane_map import LaneMap
+from xegpu.mlir.combining_kind import keep_nnan
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, TransposeOp, shape_of
 from xegpu.rewrite.rewriter import ConvertedValues, Rule
 
@@ -32,7 +33,7 @@ def _reduce(rewriter: Any, operation: ReduceOp) -> None:
     values = [rewriter.converted(part, lanes) for part in parts]
     fragment = VectorType(element, target.fragment(result))
     new_op = ReduceOp(operation.kind.data, values, operation.dimensions, fragment, (lanes, target), shape)
-    rewriter.set(operation.result, rewriter.emit(new_op), rewriter.form(result, target))
+    rewriter.set(operation.result, rewriter.emit(keep_nnan(new_op, operation)), rewriter.form(result, target))
 
 
 def _broadcast(rewriter: Any, operation: BroadcastOp) -> None:

@@ -31,6 +31,7 @@ does not with its loads at their first uses:
     %b = load_nd ; %s = dpas %q, %k ; %p = exp2 %s ; %o = dpas %p, %b
 becomes
     %s = dpas %q, %k ; %p = exp2 %s ; %b = load_nd ; %o = dpas %p, %b
+What is the last use of two values, as the sum of two blocks of %p, stands right behind them then.
 Where that barely suffices, products of one block that is loaded come one after the other
 (:mod:`xegpu.passes.schedule.product_order`), or what was loaded before the loop is loaded again in each step
 (:mod:`xegpu.passes.schedule.invariant_loads`). Where it does not, the products of a step are sliced
@@ -106,21 +107,21 @@ class Schedule:
         room = self._room(new, _MARGIN)
         if live_bytes(new) <= room:
             return new
-        sunk = list_scheduled(function, loads=True)
+        sunk = list_scheduled(function, loads=True, stores=False)
         taken = live_bytes(sunk, grouped=False)
         if taken <= room * _COMFORTABLE / _MARGIN:
             return sunk
-        ordered = list_scheduled(_ordered(function), loads=True)
+        ordered = list_scheduled(_ordered(function), loads=True, stores=False)
         if live_bytes(ordered, grouped=False) <= room * _COMFORTABLE / _MARGIN:
             return ordered
         sliced, again = copied(function), copied(function)
         for loop in [each for each in for_loops(sliced) if _may_sink_loads(each)] if taken > room else []:
             slice_products(loop, self.target)
         is_reloaded = reload_invariants(again)
-        reloaded = list_scheduled(again, loads=True) if is_reloaded else sunk
+        reloaded = list_scheduled(again, loads=True, stores=False) if is_reloaded else sunk
         choices = [sliced, reloaded] if taken > room else [reloaded, sunk]
         if taken > room and is_reloaded:
-            choices.append(list_scheduled(_ordered(again), loads=True))
+            choices.append(list_scheduled(_ordered(again), loads=True, stores=False))
         pressures = [live_bytes(each, grouped=False) for each in choices]
         fitting = (each for each, pressure in zip(choices, pressures, strict=True) if pressure <= room)
         gathers = any(isinstance(operation, LoadGatherOp) and not _is_published(operation)

@@ -67,6 +67,7 @@ def _sink(block: Block, loads: bool, stores: bool, aliases: AliasAnalysis | None
     read: list[Operation] = []
     run: list[StoreNdOp] = []
     order: list[Operation] = []
+    done: set[Operation] = set()
     behind = _Behind()
     for operation in block.ops:
         if _may_move(operation) and not loads and behind.takes(operation, waiting):
@@ -93,6 +94,8 @@ def _sink(block: Block, loads: bool, stores: bool, aliases: AliasAnalysis | None
             waiting.clear()
             behind.forget()
         order.append(operation)
+        if loads and not stores:
+            order += _last_uses(order[len(done):], waiting, done)
         behind.note(order)
     order[-1:-1] = waiting  # what nothing needs stays in front of the terminator
     order = behind.woven(order)
@@ -100,6 +103,30 @@ def _sink(block: Block, loads: bool, stores: bool, aliases: AliasAnalysis | None
         operation.detach()  # type: ignore[no-untyped-call]
     for operation in order:
         append(block, operation)
+
+
+def _last_uses(order: list[Operation], waiting: dict[Operation, None], done: set[Operation]) -> list[Operation]:
+    """Delayed operations that are the last uses of two values, such as terms of a sum: one takes the place of two.
+
+    Args:
+        order: operations that were put in order since the last time.
+        waiting: those that are delayed, of which the found ones are taken.
+        done: all operations in order, to which both are added.
+    """
+    done.update(order)
+    found: list[Operation] = []
+    for operation in (pending := [*order]):
+        for user in {use.operation: None for value in operation.operands for use in value.uses} | \
+                {use.operation: None for value in operation.results for use in value.uses}:
+            if user in waiting and len({*user.operands}) == 2 and all(
+                    not isinstance(value.owner, BroadcastOp) and value.owner in done and
+                    all(use.operation is user or use.operation in done for use in value.uses)
+                    for value in user.operands):
+                del waiting[user]
+                done.add(user)
+                found.append(user)
+                pending.append(user)
+    return found
 
 
 def _loaded(read: list[Operation], waiting: dict[Operation, None]) -> list[Operation]:

@@ -21,6 +21,7 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.webs import Webs
 from xegpu.ir.memref import is_shared
+from xegpu.mlir.combining_kind import keep_nnan
 from xegpu.mlir.vector import shape_of
 from xegpu.rewrite.rewriter import Rule
 from xetile.dialect import tile_ops
@@ -53,7 +54,8 @@ def _tile_reduce(rewriter: Any, operation: TileReduceOp) -> None:
         return
     small, large = _aligned_blocks(rewriter, _flat(operation.result), _flat(operation.source))
     source = rewriter.reblock(rewriter.single(operation.source), large)
-    result = rewriter.emit(TileReduceOp(operation.kind.data, source, _blocked_axes(axes_of(operation))))
+    result = rewriter.emit(keep_nnan(TileReduceOp(operation.kind.data, source, _blocked_axes(axes_of(operation))),
+                                     operation))
     rewriter.set(operation.result, rewriter.reblock(result, small))
 
 

@@ -25,7 +25,7 @@ from xegpu.analysis.webs import Webs
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import SHARED_SPACE
 from xegpu.mlir.arith import CmpIOp
-from xegpu.mlir.combining_kind import combined
+from xegpu.mlir.combining_kind import combined, keep_nnan
 from xegpu.mlir.vector import shape_of
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, Rule
 from xegpu.support.errors import TargetError
@@ -163,12 +163,12 @@ def reduce(rewriter: DistributeSubgroupsRewriter, operation: TileReduceOp) -> No
     target = Distributed(operation.wg_map.data, shape_of(operation.result))  # type: ignore[arg-type]
     element: Attribute = operation.result.type.element_type  # type: ignore[attr-defined]
     accumulator = f32 if operation.kind.data in ("add", "mul") and element in (f16, bf16) else element
-    kind, axes = operation.kind.data, axes_of(operation)
+    axes = axes_of(operation)
     values = ConvertedValues(tuple(_cast(rewriter, value, accumulator) for value in source.values), source.encoding)
     for axis in axes:
-        values = _reduce_own_blocks(rewriter, kind, values, axis)
+        values = _reduce_own_blocks(rewriter, operation, values, axis)
         if values.encoding.shape[axis] > 1:
-            values = _reduce_partial_results(rewriter, kind, values, axis, target if axis == axes[-1] else None)
+            values = _reduce_partial_results(rewriter, operation, values, axis, target if axis == axes[-1] else None)
     parts = redistributed(rewriter, values, target)
     rewriter.set(operation.result, tuple(_cast(rewriter, value, element) for value in parts), target)
 
@@ -183,7 +183,7 @@ def _cast(rewriter: DistributeSubgroupsRewriter, value: SSAValue, element: Attri
     return rewriter.emit(kind(value, VectorType(element, type_.get_shape())))
 
 
-def _reduce_own_blocks(rewriter: DistributeSubgroupsRewriter, kind: str, values: ConvertedValues,
+def _reduce_own_blocks(rewriter: DistributeSubgroupsRewriter, operation: TileReduceOp, values: ConvertedValues,
                        axis: int) -> ConvertedValues:
     """Reduction of each subgroup's blocks along an axis; the result has a column (or row) for each owner."""
     form: Distributed = values.encoding
@@ -193,20 +193,21 @@ def _reduce_own_blocks(rewriter: DistributeSubgroupsRewriter, kind: str, values:
     reduced = []
     for block, *rest in lines.values():
         for operand in rest:
-            block = rewriter.emit(combined(kind, block, operand))
-        reduced.append(rewriter.emit(TileReduceOp(kind, block, [axis])))
+            block = rewriter.emit(combined(operation.kind.data, block, operand))
+        reduced.append(rewriter.emit(keep_nnan(TileReduceOp(operation.kind.data, block, [axis]), operation)))
     form = Distributed(form.wg_map.collapsed([axis]), _along(form.shape, [axis], form.owners(axis)))
     return ConvertedValues(tuple(reduced), form)
 
 
-def _reduce_partial_results(rewriter: DistributeSubgroupsRewriter, kind: str, values: ConvertedValues, axis: int,
-            target: Distributed | None) -> ConvertedValues:
+def _reduce_partial_results(rewriter: DistributeSubgroupsRewriter, operation: TileReduceOp, values: ConvertedValues,
+                            axis: int, target: Distributed | None) -> ConvertedValues:
     """Reduction of all owners' partial results along ``axis``, in each subgroup for its blocks of ``target``."""
     form: Distributed = values.encoding
     map_ = form.wg_map if target is None else target.wg_map
     line_map = WgMap(map_.sg_layout, _along(map_.sg_data, [axis], form.shape[axis]))
     loaded = redistributed(rewriter, values, Distributed(line_map, form.shape))
-    reduced = tuple(rewriter.emit(TileReduceOp(kind, value, [axis])) for value in loaded)
+    reduced = tuple(rewriter.emit(keep_nnan(TileReduceOp(operation.kind.data, value, [axis]), operation))
+                    for value in loaded)
     return ConvertedValues(reduced, Distributed(map_.collapsed([axis]), _along(form.shape, [axis], 1)))
 
 

@@ -30,6 +30,7 @@ from xdsl.dialects.builtin import ModuleOp, VectorType, f32
 from xdsl.ir import Block, Operation, SSAValue
 
 from xegpu.mlir.arith import REASSOCIATE
+from xegpu.mlir.combining_kind import keep_nnan
 from xegpu.mlir.vector import shape_of
 from xegpu.rewrite.inserter import Inserter, rewrite_in_place
 from xetile.dialect.reduction import TileReduceOp, axes_of
@@ -63,7 +64,7 @@ class Reassociate:
         rows, columns = shape_of(operand)
         if isinstance(operation, TileReduceOp):
             kind = operation.kind.data if found.scale > 0 else FLIPPED[operation.kind.data]
-            new = _applied(Node(_reduced, (found.core,), (kind,)), found, rows)
+            new = _applied(Node(_reduced, (found.core,), (kind, operation)), found, rows)
         else:
             new = exp2(LinearTerms.applied(found, (rows, columns), _factor(operation)))
         value = self._insert(inserter, operation, new)
@@ -136,5 +137,5 @@ def _applied(reduced: Node, found: Linear, rows: int) -> Term:
     return Node(arith.MulfOp, (reduced, scale)) if total is None else Node(math.FmaOp, (reduced, scale, total))
 
 
-def _reduced(source: SSAValue, kind: str) -> Operation:
-    return TileReduceOp(kind, source, (1,))
+def _reduced(source: SSAValue, kind: str, operation: Operation) -> Operation:
+    return keep_nnan(TileReduceOp(kind, source, (1,)), operation)

@@ -5,13 +5,13 @@
     %t = tile_reduce <add> %p [1]
     store_tile (divf %p, tile_broadcast %t [1])
 becomes
-    %m = tile_reduce <maxnumf> %s [1]
+    %m = tile_reduce <maxnumf> %s [1] {nnan}
     ...
 
 A row of ``%s`` that has a NaN has one in ``%p``, whatever is subtracted, so that its sum is NaN, and with it all of
-what is stored. GPUs have an instruction for ``maxnumf``; ``maximumf`` takes three. In a loop the running maximum
-(``maximumf %largest, %m``) is relaxed with the maximum of the row: once a row has had a NaN, sums that the loop carries
-are NaN in all later steps.
+what is stored. GPUs have an instruction for ``maxnumf``; ``maximumf`` takes three. What ``%m`` is in such a row does
+not matter, which ``nnan`` says. In a loop the running maximum (``maximumf %largest, %m``) is relaxed with that of the
+row: once a row has had a NaN, sums that the loop carries are NaN in all later steps.
 
 The proof is an abstract interpretation of both versions side by side, on the rows that have a NaN (:class:`State`); it
 fails where a value that may differ reaches anything but arithmetic along rows.
@@ -25,11 +25,12 @@ from enum import Enum, auto
 
 import numpy as np
 from xdsl.dialects import arith, func, math, scf
-from xdsl.dialects.builtin import FloatAttr, ModuleOp
+from xdsl.dialects.builtin import FloatAttr, ModuleOp, UnitAttr
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from xegpu.mlir.arith import SelectOp
+from xegpu.mlir.combining_kind import NNAN
 from xegpu.rewrite.rewriter import Rewriter, rewrite
 from xetile.dialect.mma import TileMmaOp
 from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp, axes_of
@@ -72,9 +73,11 @@ class RelaxMaximum:
         relaxed: set[Operation] = set()
         for operation in function.walk():
             if isinstance(operation, TileReduceOp) and operation.kind.data == _MAXIMUM and axes_of(operation) == (1,):
-                group = _group(operation)
-                if _is_unobservable(group, relaxed, function.body.block):
-                    relaxed |= group.operations
+                groups = [_group(operation)]
+                if groups[0].scale is not None:
+                    groups.append(_Group(operation, {operation}))
+                relaxed |= next((group.operations for group in groups
+                                 if _is_unobservable(group, relaxed, function.body.block)), set())
         return _RelaxMaximumRewriter(relaxed).function(function) if relaxed else function
 
 
@@ -85,10 +88,19 @@ class _Group:
     Attributes:
         reduction: the maximum of a tile's rows.
         operations: both.
+        scale: a number of run time that the maximum of a tile is multiplied by, or None. Where that gives NaN, it does
+            for an element of the row, too.
     """
 
     reduction: TileReduceOp
     operations: set[Operation]
+    scale: SSAValue | None = None
+
+    def has_product(self, operation: Operation) -> bool:
+        """Whether an operation multiplies the row by the scale, and at most adds something."""
+        return isinstance(operation, (arith.MulfOp, math.FmaOp)) and self.scale is not None and any(
+            row is self.source and isinstance(scale.owner, BroadcastOp) and scale.owner.source is self.scale
+            for row, scale in (operation.operands[:2], operation.operands[1::-1]))
 
     @property
     def source(self) -> SSAValue:
@@ -107,15 +119,20 @@ class _Group:
 def _group(reduction: TileReduceOp) -> _Group:
     value: SSAValue = reduction.result
     operations: set[Operation] = {reduction}
+    scale: SSAValue | None = None
     while value.has_one_use():
         user = next(iter(value.uses)).operation
-        if isinstance(user, arith.MulfOp) and _is_finite(user.rhs, zero=False) and user.lhs is value:
+        if isinstance(user, arith.MulfOp) and user.lhs is value:
+            if not _is_finite(user.rhs, zero=False):
+                if scale is not None or value is not reduction.result or not isinstance(user.rhs.owner, BroadcastOp):
+                    break
+                scale = user.rhs.owner.source
             value = user.result
             continue
         if isinstance(user, arith.MaximumfOp) and _is_running(user, user.rhs if user.lhs is value else user.lhs):
             operations.add(user)
         break
-    return _Group(reduction, operations)
+    return _Group(reduction, operations, scale if len(operations) > 1 else None)
 
 
 def _is_running(maximum: arith.MaximumfOp, other: SSAValue) -> bool:
@@ -174,18 +191,20 @@ class _Proof:
     """
 
     def __init__(self, group: _Group, dropping: set[Operation]) -> None:
-        self._group, self._dropping = group, dropping
+        self._group, self._dropping, self._first = group, dropping, False
         self.states: dict[SSAValue, State] = {}
 
     def block(self, block: Block, *, first: bool) -> None:
         """All operations of a block; ``first``: the maximum is taken of a NaN, and nothing differed before."""
         source = self._group.source
-        if first and source.owner not in set(block.ops):
+        self._first = first
+        if first and self._group.scale is None and source.owner not in set(block.ops):
             self.states[source] = State.SOME
         for operation in block.ops:
             self._operation(operation)
-            if first and operation is source.owner:
+            if first and operation is source.owner and self._group.scale is None:
                 self.states[source] = State.SOME
+        self._first = False
 
     def later_steps(self, loop: scf.ForOp) -> None:
         """The steps of a loop behind that of the NaN; then the loop's results are known."""
@@ -231,6 +250,8 @@ class _Proof:
             used = self._of(operation.operands)
         same = operation not in self._dropping and all(state is State.SAME for state in used)
         state = State.SAME if same else self._result(operation, used)
+        if self._first and self._group.has_product(operation):
+            state = State.SOME
         for result in operation.results:
             self.states[result] = state
 
@@ -286,7 +307,7 @@ def _reduce(rewriter: _RelaxMaximumRewriter, operation: TileReduceOp) -> None:
         return
     relaxed = TileReduceOp(_MAXNUM, rewriter.single(operation.source), axes_of(operation))
     relaxed.properties.update({**operation.properties, "kind": relaxed.kind})
-    relaxed.attributes.update(operation.attributes)
+    relaxed.attributes.update({**operation.attributes, NNAN: UnitAttr()})
     rewriter.set(operation.result, rewriter.emit(relaxed))
 
 

@@ -20,6 +20,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from xegpu.dialect.reduction import BroadcastOp, ReduceOp
 from xegpu.ir.dtypes import of_mlir
+from xegpu.mlir.combining_kind import keep_nnan
 from xegpu.mlir.vector import TransposeOp, shape_of
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter
 from xetile.dialect.reduction import TileBroadcastOp, TileReduceOp, axes_of
@@ -50,7 +51,7 @@ def reduce(rewriter: Rewriter, operation: TileReduceOp) -> tuple[SSAValue, ...]:
         for j in range(columns):
             blocks = [values[r * across + c] for r in (range(down) if 0 in axes else (i,))
                       for c in (range(across) if 1 in axes else (j,))]
-            reduced.append(rewriter.emit(ReduceOp(operation.kind.data, blocks, axes, part)))
+            reduced.append(rewriter.emit(keep_nnan(ReduceOp(operation.kind.data, blocks, axes, part), operation)))
     return tuple(reduced)
 
 
