@@ -52,7 +52,7 @@ def emit(function: func.FuncOp, target: Target, *, large_buffers: bool = False) 
         if not isinstance(operation, func.ReturnOp):
             emitter.emit(operation)
     assert not emitter.pending_stores
-    body = "\n".join(emitter.lines) + "\n"
+    body = "\n".join([*emitter.constant_lines(), *emitter.lines]) + "\n"
     ranks = tuple(len(a.type.get_shape()) if isinstance(a.type, MemRefType) else None
                   for a in function.body.block.args)
     source = Source(name, tuple(parameters), body, build_options(function, target, large_buffers), subgroups,

@@ -44,6 +44,19 @@ _CROWDED = 0.5
 """Fraction of the registers in fragments above which accesses of single elements go in loops: addresses of eight words
 at a time spilled 0.2 to 1 KB on dg2."""
 
+_KEPT = f"""static uint kept_in_lanes(uint number)
+{{
+#ifdef {NO_VISA}
+  return number;
+#else
+  uint kept;
+  __asm__("mov (M1_NM, 16) %0(0,0)<1> %1(0,0)<1;1,0>" : "=rw"(kept) : "rw"(number));
+  return kept;
+#endif
+}}
+"""
+"""Function of a number that the compiler cannot see through, for subgroups of 16 lanes."""
+
 
 class Emitter:
     """Emitter of one function; rules read values and append lines."""
@@ -53,6 +66,7 @@ class Emitter:
         self.values: dict[SSAValue, Any] = {}
         self.split: dict[SSAValue, tuple[str, ...]] = {}
         self.lines: list[str] = []
+        self.lane_constants: dict[tuple[str, str], str] = {}
         self.declarations: dict[str, Sequence[Declaration]] = {}
         self.predefined: set[str] = set()
         self.fused_store_operands: dict[SSAValue, tuple[Any, ...]] = {}
@@ -149,6 +163,22 @@ class Emitter:
             self.shared[key] = self.name(hint)
             self.line(f"const {c_type} {self.shared[key]} = {expression};")
         return self.shared[key]
+
+    def lane_constant(self, hint: str, expression: str) -> str:
+        """A variable in front of all statements for a ``uint`` that depends on nothing but the lane.
+
+        It is a copy by virtual assembly, where there is any: Intel's compiler computes such numbers anew in every step
+        of a loop, to save a register.
+        """
+        if (hint, expression) not in self.lane_constants:
+            self.function(_KEPT)
+            self.lane_constants[hint, expression] = self.name(hint)
+        return self.lane_constants[hint, expression]
+
+    def constant_lines(self) -> list[str]:
+        """The statements that come first: of :meth:`lane_constant`."""
+        return [f"  const uint {name} = kept_in_lanes({expression});"
+                for (_, expression), name in self.lane_constants.items()]
 
     def assign(self, value: SSAValue, fragment: Fragment, expressions: Sequence[str]) -> None:
         """Declare the variables of a fragment."""

@@ -54,14 +54,7 @@ class WordColumns:
     @property
     def region(self) -> Region | None:
         """The register region that the words of a row are, if there is one."""
-        lanes = len(self.offsets)
-        for width in (1 << bit for bit in reversed(range(lanes.bit_length()))):
-            stride = self.offsets[1] - self.offsets[0] if width > 1 else 0
-            pitch = self.offsets[width] - self.offsets[0] if width < lanes else 0
-            if stride in _STRIDES and pitch in _PITCHES and self.offsets[0] == 0 and self.offsets == tuple(
-                    lane // width * pitch + lane % width * stride for lane in range(lanes)):
-                return pitch, width, stride
-        return None
+        return region_of(self.offsets)
 
     @property
     def step(self) -> int:
@@ -73,3 +66,15 @@ class WordColumns:
     def units(self, rows: int) -> int:
         """Registers of a fragment that these rows need."""
         return -(-rows * self.pitch // len(self.offsets))
+
+
+def region_of(offsets: tuple[int, ...]) -> Region | None:
+    """The register region in which lanes have elements so far behind the first lane's; None if there is none."""
+    lanes = len(offsets)
+    for width in (1 << bit for bit in reversed(range(lanes.bit_length()))):
+        stride = offsets[1] - offsets[0] if width > 1 else 0
+        pitch = offsets[width] - offsets[0] if width < lanes else 0
+        if stride in _STRIDES and pitch in _PITCHES and offsets[0] == 0 and offsets == tuple(
+                lane // width * pitch + lane % width * stride for lane in range(lanes)):
+            return pitch, width, stride
+    return None

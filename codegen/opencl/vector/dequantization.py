@@ -11,7 +11,7 @@ from codegen.opencl.arith.conversion import converted
 from codegen.opencl.emitter import Emitter
 from codegen.opencl.prelude.macros import NO_VISA
 from codegen.opencl.values import computed, rounded, vector_type
-from codegen.opencl.vector.weight_pairs import BIAS, NIBBLES, SIGN, TEMPORARY_ROWS, byte_row, registers_at_once
+from codegen.opencl.vector.weight_pairs import BIAS, NIBBLES, SIGN, TEMPORARY_ROWS, TWICE, byte_row, registers_at_once
 from xegpu.dialect.convert_layout import MASK, SIGN_BIT
 from xegpu.ir.dtypes import DType, bf16, f16, i8, u8, u32
 
@@ -31,9 +31,6 @@ BYTES = (i8, u8)
 _ROUNDED_ROWS = 2
 """Rows of differences in registers at a time, beside floats that wait for the next operand: of more pvc spills two."""
 
-_TWICE = 0x10001
-"""Factor that copies 16 bits to both halves of a word."""
-
 
 @dataclass(frozen=True)
 class Dequantization:
@@ -52,6 +49,7 @@ class Dequantization:
         blocks, block: how many operands' weights come in turn, and which one's are taken: for f16 pairs of 16 bits with
             their bias, for bf16 floats, each times a power of two of its lane's. With 0 blocks weights are of this
             operand, and have no bias yet.
+        lanes: for f16, whether each lane's weights are times a power of two, and have a bias, of its own.
         whole: type of weights that are bytes; None of those of 4 bits.
         flip: which bits of the weights are inverted.
         signed: whether weights of 4 bits are then from -8 to 7: as they are if the sign is inverted, less 8.
@@ -68,6 +66,7 @@ class Dequantization:
     bytes: bool = False
     blocks: int = 0
     block: int = 0
+    lanes: bool = False
     whole: DType | None = None
     flip: int = 0
     signed: bool = False
@@ -80,6 +79,7 @@ class Dequantization:
             f"_less_{self.zero}".replace("-", "minus_")
         words = f"_of_words_{self.words}" if self.words else ""
         words += "_of_bytes" if self.bytes else ""
+        words += "_of_lanes" if self.lanes else ""
         words += f"_of_whole_{self.whole}" if self.whole else ""
         words += f"_flipped_{self.flip}" if self.flip else ""
         words += "_signed" if self.signed else ""
@@ -102,13 +102,15 @@ class Dequantization:
         for source in self.sources():
             byte = "b" if self.whole is i8 else "ub"
             yield source.upper(), byte if self.bytes else "f" if self.floats else "ud", self.source_width * 16, source
+        if self.zero is None:
+            yield ("Z", "hf", 32, "zero") if self.result is f16 else ("Z", "bf", 16, "zero")
         if self.floats:
-            yield "Z", "bf", 16, "zero"
             yield "K", "f", 16, "power"
-        elif self.zero is None:
-            yield ("Z", "hf", 32, "z") if self.result is f16 else ("Z", "f", 16, "z")
+        elif self.lanes:
+            yield "K", "hf", 32, "power"
+            yield "L", "hf", 32, "less"
         if self.scaled:
-            yield ("S", "hf", 32, "s") if self.result is f16 else ("S", "f", 16, "s")
+            yield ("S", "hf", 32, "scale") if self.result is f16 else ("S", "f", 16, "scale")
         if (self.result is f16 or self._takes_bias) and not self.blocks and self.whole is None:
             # immediate operands of bfn have 16 bits
             yield from ((name, "ud", 1, f"{bits:#x}u") for name, bits in zip("ME", self.mask_and_bias(), strict=True))
@@ -116,7 +118,7 @@ class Dequantization:
     def mask_and_bias(self) -> tuple[int, int]:
         """The bits of the weights, and those of the bias, with which bits of the weights are inverted, in words."""
         bias, mask = self._bits(self._bias - self._offset) ^ self._inverted << self._masked_at, MASK << self._masked_at
-        return (mask * _TWICE, bias * _TWICE) if self.result is f16 else (mask, bias)
+        return (mask * TWICE, bias * TWICE) if self.result is f16 else (mask, bias)
 
     def sources(self) -> str:
         """Parameters that have the weights."""
@@ -133,6 +135,23 @@ class Dequantization:
         if self.result is f16:
             return _BIASES[self.shift] + self._offset
         return 2.0 ** (23 - self._masked_at) + self._offset if self.whole is None else _BYTE_BIAS
+
+    def bias_at(self, bit: int) -> int:
+        """What weights of bytes with the bits of BIAS are too large by, after the power of two of their lowest bit."""
+        return (_BIASES[0] >> bit) + self._offset
+
+    @property
+    def row_types(self) -> tuple[str, str]:
+        """C types of the zero point and the scale: of f16 pairs, where they are used; the bits of bf16, and of f32."""
+        if self.result is not f16:
+            return "ushort", "uint"
+        return "uint" if self.zero is None else "half", "uint" if self.scaled else "half"
+
+    @property
+    def bias_of_zero(self) -> int:
+        """What is part of rows of zero points already, in f16."""
+        is_part = self.result is f16 and self.exact and self.zero is None and not self.lanes
+        return _BIASES[0] + self._offset if is_part else 0
 
     @property
     def _offset(self) -> int:
@@ -176,7 +195,11 @@ class Dequantization:
         yield f".decl R v_type=G type=hf num_elts={self.width * 32} align=GRF alias=<%0, 0>"
         yield f".decl H v_type=G type=hf num_elts={self.width * 32} align=GRF{'' if self.words else ' alias=<R, 0>'}"
         yield f".decl U v_type=G type=ud num_elts={self.width * 16} align=GRF alias=<H, 0>"
-        if self.exact and self.zero is None:  # one operand for all biases: the compiler spills if each has its own
+        if self.lanes and self.exact:
+            zero = "(-)Z(0,0)<1;1,0>" if self.zero is None else f"{self._bits(-self.zero):#x}:hf"
+            yield ".decl Y v_type=G type=hf num_elts=32 align=GRF"
+            yield f"add (M1_NM, 32) Y(0,0)<1> L(0,0)<1;1,0> {zero}"
+        elif self.exact and self.zero is None:  # one operand for all biases: the compiler spills if each has its own
             yield f".decl Y v_type=G type=hf num_elts=32 align=GRF{'' if self.shift else ' alias=<Z, 0>'}"
             if self.shift:
                 yield f"add (M1_NM, 32) Y(0,0)<1> Z(0,0)<1;1,0> {self._bits(_BIASES[self.shift] - _BIASES[0]):#x}:hf"
@@ -199,11 +222,14 @@ class Dequantization:
 
     def _differences(self) -> Iterator[str]:
         """From biased weights in f16 to their differences from zero points, which are rounded."""
-        if not self.exact:
+        if self.lanes:
+            yield f"mad (M1_NM, 32) {{to}} {{of}} K(0,0)<1;1,0> {'Y' if self.exact else 'L'}(0,0)<1;1,0>"
+        elif not self.exact:
             yield f"add (M1_NM, 32) {{to}} {{of}} {self._bits(-self._bias):#x}:hf"
+        if not self.exact:
             yield "add (M1_NM, 32) {to} {of} (-)Z(0,0)<1;1,0>"
-            return
-        yield f"add (M1_NM, 32) {{to}} {{of}} {self._less()}"
+        elif not self.lanes:
+            yield f"add (M1_NM, 32) {{to}} {{of}} {self._less()}"
 
     def _bf16(self) -> Iterator[str]:
         """From words ``A`` and ``C`` by f32, whose 24 bits change no sum or product of bf16 that is rounded again."""
@@ -315,8 +341,12 @@ class Dequantization:
             if self._offset:
                 weights = f"({weights} - {self._offset})"
             row = vector_type(self.result.register, self.width)
-            zero, scale = (computed(f"({row})({name})", self.result, self.width)
-                           for name in ("zero", "scale"))
+            zero, scale = ("zero", f"({vector_type('float', self.width)})(as_float(scale))")
+            if self.result is f16:
+                zero, scale = ("as_half((ushort)zero)", computed(f"({row})(as_half((ushort)scale))", f16, self.width))
+            if self.bias_of_zero:
+                zero = f"({zero} - {self.bias_of_zero})"
+            zero = computed(f"({row})({zero})", self.result, self.width)
             difference = computed(rounded(f"({weights} - {zero})", self.result, self.width), self.result, self.width)
             product = rounded(f"({difference} * {scale})", self.result, self.width)
             yield f"  const {halves} part{element} = as_{halves}({product});"
@@ -326,20 +356,17 @@ class Dequantization:
 
     def function(self, emitter: Emitter) -> str:
         """Define the function, and return its name."""
-        register, words = self.result.register, vector_type("uint", self.width)
-        if self.result is f16:
-            zero = f"(half)(zero + (half){_BIASES[0] + self._offset}.0f)" if self.exact else "zero"
-            row = f"const uint z = as_ushort({zero}) * {_TWICE:#x}u, s = as_ushort(scale) * {_TWICE:#x}u;"
-        else:
-            row = "const uint z = (uint)zero << 16, s = (uint)scale << 16;"
+        words = vector_type("uint", self.width)
+        zero, scale = self.row_types
         lines = "".join(f'    "{line}\\n"\n' for line in ("{", *self.lines(), "}"))
         operands = ", ".join(f'"rw{"" if elements > 1 else ".u"}"({expression})'
                              for _, _, elements, expression in self.inputs())
         source = vector_type("uchar" if self.bytes else "uint", self.source_width)
         parameters = ", ".join(f"{source} {name}" for name in self.sources())
-        parameters += f", {register} zero, {register} scale{', uint power' if self.floats else ''}"
+        parameters += f", {zero} zero, {scale} scale{', uint power' if self.floats or self.lanes else ''}"
+        parameters += ", uint less" if self.lanes else ""
         emitter.function(f"static {words} {self.name}({parameters})\n{{\n"
-                         f"#ifdef {NO_VISA}\n" + "\n".join(self.portable()) + f"\n#else\n  {row}\n  {words} words;\n"
+                         f"#ifdef {NO_VISA}\n" + "\n".join(self.portable()) + f"\n#else\n  {words} words;\n"
                          f'  __asm__(\n{lines}    : "=rw"(words) : {operands});\n'
                          "  return words;\n#endif\n}\n")
         return self.name

@@ -18,8 +18,11 @@ from xdsl.ir import Operation
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.values import Fragment, vector_type
 from codegen.opencl.vector.dequantization import BYTES, LAST_IN_MANTISSA, MANTISSA_SHIFT, Dequantization
+from codegen.opencl.vector.dequantization_rows import powers, rows_of
 from codegen.opencl.vector.weight_pairs import (
+    BIAS,
     SIGN,
+    TWICE,
     paired_fields_function,
     paired_nibbles_function,
     pairs_of_bytes_function,
@@ -123,9 +126,10 @@ def _of_columns(emitter: Emitter, operation: DequantizeOp, words: Fragment, colu
     """Arguments for the variables of a result whose weights are in words along rows."""
     block, is_bytes, rows = operation.parent, words.dtype in BYTES, 2 * called.width
     masked = called.mask_and_bias() if called.result is f16 else None
-    each = emitter.common(block, "shifts", "uint", shifts(columns, "get_sub_group_local_id()"))
-    if called.floats:
-        each = emitter.common(block, "masks", "uint", f"{MASK}u << {each}")
+    down = shifts(columns, "get_sub_group_local_id()")
+    name, each = ("masks", f"{MASK}u << {down}") if called.floats else \
+        ("masks", f"({BIAS:#x}u | {MASK}u << {down}) * {TWICE:#x}u") if called.lanes else ("shifts", down)
+    each = emitter.lane_constant(name, each)
     whole = replace(columns, start=columns.start - called.block * columns.step)
 
     def argument(row: int, rows: int) -> str:
@@ -147,18 +151,17 @@ def _dequantize(emitter: Emitter, operation: DequantizeOp) -> None:
     zeros, dtype = _exact_zeros(operation, result.dtype, words.dtype), result.dtype
     fields, bit = operation.rows_of_word, operation.first_bit
     constant = zeros.low if zeros is not None and zeros.low == zeros.high else None
-    row = (*emitter.words(operation.zero), *emitter.words(operation.scale))
+    (zero,), (scale,) = emitter.words(operation.zero), emitter.words(operation.scale)
     dequantization = partial(Dequantization, flip=operation.flipped, signed=operation.signed is not None,
                              scaled=dtype is not f16 or integral_range(operation.scale) != Range(1, 1))
     if (columns := operation.columns) is not None:
         blocks, block = _blocks(columns, result.width) if dtype is f16 else \
             _blocks_of_floats(emitter, operation, columns, result.width, is_exact=zeros is not None)
         is_exact, constant = (False, None) if dtype is bf16 and blocks else (zeros is not None, constant)
-        called = dequantization(dtype, 0, result.width, is_exact, constant, blocks=blocks, block=block)
-        name = called.function(emitter)
-        if called.floats:
-            down = shifts(columns, "get_sub_group_local_id()")  # 127 is the exponent's bias, 23 the mantissa's bits
-            row = (*row, emitter.common(operation.parent, "powers", "uint", f"(127u - {down}) << 23"))
+        called = dequantization(dtype, 0, result.width, is_exact, constant, blocks=blocks, block=block,
+                                lanes=dtype is f16 and words.dtype in BYTES)
+        name, row = called.function(emitter), (*rows_of(emitter, operation.parent, called, zero, scale),
+                                               *powers(emitter, called, columns))
         emitter.assign(operation.result, result, [f"{name}({', '.join((part, *row))})" for part in
                                                   _of_columns(emitter, operation, words, columns, called)])
         return
@@ -171,7 +174,7 @@ def _dequantize(emitter: Emitter, operation: DequantizeOp) -> None:
     whole = words.dtype if operation.whole else None
     called = dequantization(dtype, bit - bits, result.width, zeros is not None, constant, ordered, fields,
                             is_bytes and dtype is bf16, blocks=int(whole is not None and dtype is f16), whole=whole)
-    name = called.function(emitter)
+    name, row = called.function(emitter), rows_of(emitter, operation.parent, called, zero, scale)
     parts = _one_of_words(emitter, operation, words, called, bits) if fields == 1 else \
         _all_of_words(emitter, words, called)
     emitter.assign(operation.result, result, [f"{name}({', '.join((part, *row))})" for part in parts])

@@ -10,14 +10,18 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation
 
 from codegen.opencl.emitter import Emitter, Rule
+from codegen.opencl.prelude.macros import NO_VISA
 from codegen.opencl.values import Fragment
 from codegen.opencl.vector.lane_exchange import bits_in, bits_out, index_table, number_table, shuffled_type
 from xegpu.dialect.vector import ShuffleOp
 from xegpu.ir.matchers import splat_of
 from xegpu.layout import lane_map
+from xegpu.layout.word_columns import Region, region_of
 
 Word = tuple[int, int]
 """A source, and a word of its fragment."""
+_LANES = 16
+"""Lanes of the subgroups whose words of 32 bits are a register."""
 
 
 def _shuffle(emitter: Emitter, operation: ShuffleOp) -> None:
@@ -51,7 +55,8 @@ def _shuffle(emitter: Emitter, operation: ShuffleOp) -> None:
             holder, index = lane_map.holder(shapes[source], sources[source], *at)
             taken.setdefault((source, int(index)), {})[into] = int(holder)
         fetched = {word: words[word[0]][word[1]] if splats[word[0]] else
-                   _fetched(words[word[0]][word[1]], lanes, lane, emitter.subgroup, sources[word[0]].lanes)
+                   _fetched(emitter, words[word[0]][word[1]], lanes, lane, sources[word[0]].lanes,
+                            is_word=shuffled_type(dtype) == "uint")
                    for word, lanes in taken.items()}
         ((source, index), word), *others = fetched.items()
         parts.append(held[source][index] if not others and word == words[source][index] else
@@ -68,23 +73,46 @@ def _row(emitter: Emitter, tables: dict[str, str], value: str, like: Fragment) -
     return tables[value]
 
 
-def _fetched(word: str, lanes: dict[int, int], lane: str, subgroup: int, spread: int) -> str:
+def _fetched(emitter: Emitter, word: str, lanes: dict[int, int], lane: str, spread: int, *,
+             is_word: bool) -> str:
     """A word as lanes take it from others; without a shuffle where each has it.
 
     Args:
+        emitter: the emitter.
         word: the word's bits.
         lanes: for each lane that takes it, the lane of which it is, in the source's map.
         lane: a lane's number, in C.
-        subgroup: lanes of the subgroup.
         spread: lanes of the source's map, which is replicated over the subgroup.
+        is_word: whether the bits are 32.
     """
+    subgroup = emitter.subgroup
     if all(holder == into % spread for into, holder in lanes.items()):
         return word
     distances = {(holder - into) % subgroup for into, holder in lanes.items()}
     if len(distances) == 1:
         return f"intel_sub_group_shuffle_down({word}, {word}, {distances.pop()}u)"  # with itself: a rotation
     source = index_table([lanes.get(into, 0) for into in range(subgroup)], lane)
-    return f"intel_sub_group_shuffle({word}, {source})"
+    first, fits = min(lanes.values()), subgroup == _LANES and emitter.target.register_bytes == 4 * _LANES
+    region = region_of(tuple(lanes.get(into, -1) - first for into in range(subgroup))) if fits and is_word else None
+    if region is None:
+        return f"intel_sub_group_shuffle({word}, {source})"
+    return f"{_region_function(emitter, first, region)}({word}, {source})"
+
+
+def _region_function(emitter: Emitter, first: int, region: Region) -> str:
+    """Define the function that gives lanes the words of a register region, by one instruction, and return its name.
+
+    By the lanes' numbers, which compilers without vISA take, they are fetched by three, through address registers.
+    """
+    name, (pitch, width, stride) = "_".join(map(str, ("region", first, *region))), region
+    lines = "".join(f'    "{line}\\n"\n' for line in (
+        "{", *(f".decl {letter} v_type=G type=ud num_elts={_LANES} align=GRF alias=<%{number}, 0>"
+               for number, letter in enumerate("RW")),
+        f"mov (M1_NM, {_LANES}) R(0,0)<1> W(0,{first})<{pitch};{width},{stride}>", "}"))
+    emitter.function(f"static uint {name}(uint word, uint lane)\n{{\n#ifdef {NO_VISA}\n"
+                     f"  return intel_sub_group_shuffle(word, lane);\n#else\n  uint words;\n  __asm__(\n{lines}"
+                     '    : "=rw"(words) : "rw"(word));\n  return words;\n#endif\n}\n')
+    return name
 
 
 def _selected(taken: dict[Word, dict[int, int]], fetched: dict[Word, str], lane: str, wide: str) -> str:

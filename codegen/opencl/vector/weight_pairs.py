@@ -110,6 +110,9 @@ def _paired_nibbles(step: int, to: str, source: str) -> str:
 BIAS, SIGN = 0x6400, 0x80
 """Bits of 1024 in f16, whose mantissa's last place is one up to 2048; and what more the bias of a signed byte is."""
 
+TWICE = 0x10001
+"""Factor that copies 16 bits to both halves of a word."""
+
 
 def pairs_of_bytes_function(emitter: Emitter, width: int, byte: DType | None = None) -> str:
     """Define a function that makes pairs of 16 bits of each two consecutive bytes, and return its name.

@@ -25,7 +25,7 @@ import numpy as np
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import FloatAttr, VectorType
 from xdsl.dialects.vector import BroadcastOp as SplatOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from xegpu.analysis.integer_range import Range
 from xegpu.analysis.integral_floats import signed_limits, signed_range
@@ -114,6 +114,12 @@ def _replace(pack: PackOp, weights: _Weights, matcher: _Matcher) -> None:
         return operation.results[0]
 
     def row(value: _Number) -> SSAValue:
+        assert pack.parent is not None
+        if (key := (pack.parent, value, element)) not in matcher.rows:
+            matcher.rows[key] = new_row(value)
+        return matcher.rows[key]
+
+    def new_row(value: _Number) -> SSAValue:
         if isinstance(value, int):
             value = add(arith.ConstantOp(FloatAttr(value, element)))
         if (fields := matcher.row_of_fields(value)) is not None:
@@ -176,12 +182,14 @@ class _Matcher:
         found: what is known, for a value and what was looked for.
         bits: of which bits integers are put together.
         values: zero points and scales.
+        rows: zero points and scales as rows of an element type, which a block's operands share.
         taken: words that operands of a block share, which the emitter then unpacks once: for a fragment, the first unit
             and how many.
     """
 
     def __init__(self) -> None:
         self.taken: dict[tuple[Block, SSAValue, int, int], SSAValue] = {}
+        self.rows: dict[tuple[Block, _Number, Attribute], SSAValue] = {}
         self.found: dict[tuple[SSAValue, _Leaf], Elements] = {}
         self.bits = BitProvenance()
         self.values: list[_Number] = [0, 1]
