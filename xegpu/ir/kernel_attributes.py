@@ -53,10 +53,16 @@ def function_of(operation: Operation) -> func.FuncOp:
     return operation
 
 
-def block_arguments(function: func.FuncOp, access: Sequence[str]) -> frozenset[SSAValue]:
-    """The arguments of a function that 2D block messages reach; ``access`` has the access kind of each."""
-    return frozenset(argument for argument, kind in zip(function.body.block.args, access, strict=True)
-                     if kind == "block")
+def block_arguments(function: func.FuncOp, access: Sequence[str], kind: str = "block") -> frozenset[SSAValue]:
+    """The arguments of a function that 2D block messages reach, or of another access kind.
+
+    Args:
+        function: the function.
+        access: the access kind of each argument.
+        kind: the one that is asked for.
+    """
+    return frozenset(argument for argument, each in zip(function.body.block.args, access, strict=True)
+                     if each == kind)
 
 
 def subgroup_size(operation: Operation) -> int:

@@ -75,7 +75,7 @@ def _load_columns(rewriter: Rewriter, operation: LoadColumnsOp) -> None:
         return
     source, offsets, lengths = (rewriter.single(operand) for operand in operation.operands)
     new_op = LoadColumnsOp(source, offsets, lengths, operation.rows, whole=operation.whole is not None,
-                           packed=True)
+                           unaligned=operation.unaligned is not None, packed=True)
     rewriter.set(operation.result, rewriter.emit(new_op), _PACKED)
 
 

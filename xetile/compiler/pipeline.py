@@ -116,8 +116,8 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("cooperative-operands", lambda options: CooperativeOperands(options.target, options.access)
         if options.target.block_io else None),
     ("distribute-subgroups", lambda options: DistributeSubgroups(options.target)),
-    ("raise-gathers", lambda options: RaiseGathers(options.target, options.access)
-        if options.target.block_io else None),
+    ("raise-gathers", lambda options: None if options.target.fuses_loads else
+        RaiseGathers(options.target, options.access)),
     ("reassociate", lambda options: None if options.target.fuses_loads else Reassociate()),
     ("pad-columns", lambda options: PadColumns(options.target)
         if max(options.target.registers) and not options.target.block_io else None),

@@ -144,7 +144,7 @@ class LoadColumnsOp(IRDLOperation):
 
     It is the transpose of a tile of rows that an index vector names, ``64x16`` of 16 rows of 64. Of each column the
     first ``lengths`` elements are loaded, the others are zero; with ``whole`` these are all or none. Each column begins
-    at a multiple of 4 bytes, is a multiple of them, and so are the lengths.
+    at a multiple of 4 bytes, is a multiple of them, and so are the lengths; ``unaligned`` both may be any.
     """
 
     name = "xetile.load_columns"
@@ -153,6 +153,7 @@ class LoadColumnsOp(IRDLOperation):
     offsets = operand_def(VECTOR)
     lengths = operand_def(VECTOR)
     whole = opt_prop_def(UnitAttr)
+    unaligned = opt_prop_def(UnitAttr)
     result = result_def(VECTOR)
     traits = traits_def(ReadsMemory((0,)))
     irdl_options = (ParsePropInAttrDict(),)
@@ -160,9 +161,10 @@ class LoadColumnsOp(IRDLOperation):
                        "type($lengths) `->` type($result)")
 
     def __init__(self, source: SSAValue, offsets: SSAValue, lengths: SSAValue, result: VectorType,  # type: ignore[type-arg]
-                 *, whole: bool) -> None:
+                 *, whole: bool, unaligned: bool = False) -> None:
         super().__init__(operands=[source, offsets, lengths], result_types=[result],
-                         properties={"whole": UnitAttr() if whole else None})
+                         properties={"whole": UnitAttr() if whole else None,
+                                     "unaligned": UnitAttr() if unaligned else None})
 
     def verify_(self) -> None:
         assert isinstance(self.source.type, MemRefType)

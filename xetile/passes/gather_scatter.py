@@ -136,7 +136,8 @@ def _block_load_columns(rewriter: Any, operation: LoadColumnsOp) -> None:
                         for line in (operation.offsets, operation.lengths))
     blocked = vector_type((shape[0] // together, shape[1] // lanes, together, lanes), element)
     rewriter.set(operation.result, rewriter.emit(LoadColumnsOp(rewriter.single(operation.source), offsets, lengths,
-                                                               blocked, whole=operation.whole is not None)))
+                                                               blocked, whole=operation.whole is not None,
+                                                               unaligned=operation.unaligned is not None)))
 
 
 def _block_store_scatter(rewriter: Any, operation: StoreScatterOp) -> None:
@@ -250,7 +251,8 @@ def _lower_load_columns(rewriter: Rewriter, operation: LoadColumnsOp, lanes: int
                 offset, length = (rewriter.emit(kind(line, moved)) for kind, line in (
                     (arith.AddiOp, offset), (arith.SubiOp, length)))
             values.append(rewriter.emit(xegpu.LoadColumnsOp(source, offset, length, height,
-                                                            whole=operation.whole is not None)))
+                                                            whole=operation.whole is not None,
+                                                            unaligned=operation.unaligned is not None)))
             values[-1].name_hint = operation.result.name_hint
     rewriter.set(operation.result, tuple(values), blocks_of(operation.result))
 

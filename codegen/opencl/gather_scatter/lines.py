@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from codegen.opencl.emitter import Emitter, atom
+from codegen.opencl.emitter import NO_UNROLL, Emitter, atom
 from codegen.opencl.gather_scatter.predicated import addresses_of, bits_of, declare_predicated
-from codegen.opencl.prelude.macros import CALL, NO_VISA
+from codegen.opencl.prelude.macros import CALL, FILL, NO_VISA
 from codegen.opencl.prelude.predicated import LOAD, load_prototype
-from codegen.opencl.values import ArrayValue, vector_type
+from codegen.opencl.values import ArrayValue, Fragment, vector_type
 from xegpu.dialect import gather_scatter as ops
 from xegpu.dialect.block_io import desc_of
 from xegpu.ir.dtypes import DType
@@ -131,7 +131,14 @@ def load_columns(emitter: Emitter, operation: ops.LoadColumnsOp) -> None:
     fragment, lengths = emitter.fresh(operation.result), bits_of(emitter, operation.lengths)
     at, together = emitter.name("column"), ops.WORD_BITS // fragment.dtype.bits
     count = fragment.width * fragment.per_lane // together
-    first = f"(global const uint *)({array.name} + {atom(bits_of(emitter, operation.offsets))})"
+    elements = f"{array.name} + {atom(bits_of(emitter, operation.offsets))}"
+    first = f"(global const uint *)({elements})"
+    if operation.unaligned is not None:
+        function = _unaligned_function(emitter, fragment, count)
+        emitter.line(f"{fragment.c_type} {', '.join(fragment.names)};")
+        emitter.line(f"{function}({elements}, {lengths}, {', '.join(f'&{name}' for name in fragment.names)});")
+        emitter.values[operation.result] = fragment
+        return
     if operation.whole is not None:
         emitter.function(_ZEROS, "words_or_zeros")
         emitter.line(f"global const uint *const {at} = words_or_zeros({first}, {atom(lengths)} > 0);")
@@ -152,4 +159,32 @@ def _column_function(emitter: Emitter, dtype: DType, count: int) -> str:
     emitter.external(LOAD, load_prototype("uint"))
     emitter.function(f"{CALL} static {result} {name}(global const uint *words, int length)\n{{\n"
                      f"  return ({result})(" + ",\n    ".join(words) + ");\n}\n", name)
+    return name
+
+
+def _unaligned_function(emitter: Emitter, fragment: Fragment, count: int) -> str:
+    """Define the function that loads the elements of columns as words; returns its name.
+
+    Vectors of words, where the columns of all lanes are there and begin at a word; else single elements, and zeros.
+    """
+    dtype, names, c_type = fragment.dtype, fragment.names, fragment.c_type
+    name, together = f"load_unaligned_columns_{dtype}_{count}x{len(names)}", ops.WORD_BITS // dtype.bits
+    declare_predicated(emitter, dtype)
+    result, unsigned = vector_type("uint", count), {8: "uchar", 16: "ushort", 32: "uint"}[dtype.bits]
+    results = [f"private {c_type} *out{i}" for i in range(len(names))]
+    size = count * together
+    lines = [f"{FILL} static void {name}(global const {dtype.opencl} *elements, int length, {', '.join(results)})", "{",
+             f"  if (sub_group_all(length >= {size * len(names)} && ((uint)(ulong)elements & 3u) == 0)) {{",
+             "    global const uint *words = (global const uint *)elements;",
+             *(f"    *out{i} = as_{c_type}({f'vload{count}({i}, words)' if count > 1 else f'words[{i}]'});"
+               for i in range(len(names))),
+             "    return;", "  }"]
+    word = " | ".join(f"(uint)as_{unsigned}({LOAD}(elements + i + {part}, i + {part} < length, ({dtype.opencl})0)) << "
+                      f"{part * dtype.bits}" for part in range(together))
+    rotated = ", ".join([*(f"words.s{i:x}" for i in range(1, count)), word])
+    lines.append(f"  {result} words = 0;")
+    for i in range(len(names)):
+        lines += [f"  {NO_UNROLL}", f"  for (int i = {i * size}; i < {i * size + size}; i += {together})",
+                  f"    words = ({result})({rotated});", f"  *out{i} = as_{c_type}(words);"]
+    emitter.function("\n".join([*lines, "}", ""]), name)
     return name

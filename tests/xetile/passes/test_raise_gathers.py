@@ -190,3 +190,74 @@ def test_words_become_weights_in_registers(form: str) -> None:
     text = lowered.stages["distribute-lanes"]
     assert "xegpu.dequantize" in text
     assert not any(word in text for word in ("load_gather", "xegpu.pack "))
+
+
+@xt.kernel
+def named(A, index, B, C, Y, first, *, BK=32, rows):
+    """Rows of A that an index vector names, times B, and those of B by the same, in steps of rows; copied, too."""
+    acc, p, q = xt.zeros((16, 16), xt.f32), xt.iota((16, 1)), xt.iota((BK, 1))
+    of_a = xt.load_tile(xt.init_tile(index, (0, 0), (16, 1)))
+    for k in xt.range(0, A.shape[1], BK):
+        a = xt.load_tile(xt.init_tile(A, (rows(of_a, p.to(index.dtype)), k), (16, BK)))
+        acc = xt.tile_mma(a, xt.load_tile(xt.init_tile(B, (k, 0), (BK, 16))), acc)
+    for n in xt.range(0, index.shape[0], BK):
+        of_b = xt.load_tile(xt.init_tile(index, (n, 0), (BK, 1)))
+        a = xt.load_tile(xt.init_tile(A, (0, n), (16, BK)))
+        acc = xt.tile_mma(a, xt.load_tile(xt.init_tile(B, (rows(of_b, q.to(index.dtype)), first), (BK, 16))), acc)
+    xt.store_tile(acc, xt.init_tile(C, (0, 0), (16, 16)))
+    xt.store_tile(xt.load_tile(xt.init_tile(A, (rows(of_a, p.to(index.dtype)), first), (16, BK)), padding=5),
+                  xt.init_tile(Y, (0, 0), (16, BK)))
+
+
+NAMED: dict[str, Callable[[Any, Any], Any]] = {
+    "as they are": lambda i, p: i,
+    "some rows on": lambda i, p: i + 3 - p % 2,
+    "of quotients": lambda i, p: i // 2 + 1,
+    "of two vectors": lambda i, p: i + (i >> 1),
+}
+
+
+@pytest.mark.parametrize("execution", [*EXECUTIONS, Execution("machine:dg2", "dg2")], ids=str)
+@pytest.mark.parametrize(("pattern", "width", "first", "type_"), [
+    ("as they are", 64, 0, np.int32), ("as they are", 70, 2, np.int64), ("some rows on", 51, 3, np.int32),
+    ("of quotients", 64, -2, np.int32), ("of two vectors", 40, 16, np.int16)])
+@pytest.mark.parametrize("inside", [True, False])
+def test_named_rows(execution: Execution, pattern: str, width: int, first: int, type_: Any, inside: bool) -> None:
+    """Rows in bounds, in front and behind; of any pitch, from any column on."""
+    rng = np.random.default_rng(width)
+    a, b = (rng.integers(-3, 4, (height, columns)).astype(ml_dtypes.bfloat16) for height, columns in (
+        (60, width), (64, 33)))
+    index = rng.integers(0, 30, (64, 1)).astype(type_)
+    if not inside:
+        index[:20:3, 0] = [-1, 63, 59, -20, 44, 100, 0]
+    c, y = np.zeros((16, 16), np.float32), np.full((17, 32), 9, ml_dtypes.bfloat16)
+    execution.bind(named)[1](a, index, b, c, y[:-1], first, rows=NAMED[pattern])
+    at, of_b = (NAMED[pattern](index[:count].astype(np.int64)[:, 0], np.arange(count) % 32) for count in (16, 64))
+    framed = np.zeros((64, 256))
+    framed[:, 64:64 + 33] = b
+    wide, whole = np.zeros((60, 256)), np.zeros((16, 256))
+    wide[:, 64:64 + width] = a
+    whole[:, :width] = a[:16]
+    expected = picked(a, at, 0) @ np.pad(b, ((0, 192), (0, 0)))[:width, :16].astype(np.float64)
+    expected += whole[:, :64] @ picked(framed, of_b, 0)[:, 64 + first:80 + first]
+    np.testing.assert_array_equal(c, expected)
+    copied_ = picked(wide, at, 5)[:, 64 + first:96 + first]
+    beyond = (np.arange(32) + first < 0) | (np.arange(32) + first >= width)
+    copied_[:, beyond] = 5
+    np.testing.assert_array_equal(y[:-1].astype(np.float64), copied_)
+    assert (y[-1] == 9).all()
+
+
+def picked(table: Any, rows: Any, padding: int) -> Any:
+    """Rows of a table, and padding for those that it has not."""
+    inside = (rows >= 0) & (rows < len(table))
+    return np.where(inside[:, None], table[np.where(inside, rows, 0)].astype(np.float64), padding)
+
+
+def test_named_rows_are_loaded_one_by_one() -> None:
+    """Where there is no 2D block IO: a row by a block read, and no element by itself."""
+    matrix, wide = xt.Spec((None, None), "bf16"), xt.Spec((None, None), "f32")
+    for pattern in NAMED.values():
+        lowered = named.lower(matrix, xt.Spec((None, 1), "i32"), matrix, wide, matrix, 0, target="dg2",
+                              rows=pattern)
+        assert "load_gather" not in lowered.stages["distribute-lanes"]

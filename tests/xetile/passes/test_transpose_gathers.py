@@ -13,7 +13,7 @@ from tests.conftest import require_ocloc
 from tests.kernels import EXECUTIONS, Array, Execution, first_stages
 
 pytestmark = pytest.mark.unoptimised
-MACHINES = [Execution(f"machine:{gpu}", gpu) for gpu in ("pvc", "bmg")]
+MACHINES = [Execution(f"machine:{gpu}", gpu) for gpu in ("pvc", "bmg", "dg2")]
 BF16 = ml_dtypes.bfloat16
 
 

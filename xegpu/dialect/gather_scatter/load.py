@@ -139,7 +139,8 @@ class LoadColumnsOp(IRDLOperation):
 
     Of each column the first ``lengths`` elements, which are whole words, are loaded, none if that is negative; the
     others are zero, and touch no memory. With ``whole`` these are all or none of them. A column begins at a multiple of
-    4 bytes. ``packed`` it is in VNNI form: ``vector<8x16x2xbf16>`` of 16 rows.
+    4 bytes; ``unaligned`` it may begin anywhere, and lengths be any. ``packed`` it is in VNNI form:
+    ``vector<8x16x2xbf16>`` of 16 rows.
     """
 
     name = "xegpu.load_columns"
@@ -148,6 +149,7 @@ class LoadColumnsOp(IRDLOperation):
     offsets = operand_def(VECTOR)
     lengths = operand_def(VECTOR)
     whole = opt_prop_def(UnitAttr)
+    unaligned = opt_prop_def(UnitAttr)
     packed = opt_prop_def(UnitAttr)
     result = result_def(VECTOR)
     traits = traits_def(ReadsMemory((0,)))
@@ -156,11 +158,12 @@ class LoadColumnsOp(IRDLOperation):
                        "type($lengths) `->` type($result)")
 
     def __init__(self, source: SSAValue, offsets: SSAValue, lengths: SSAValue, rows: int, *, whole: bool = False,
-                 packed: bool = False) -> None:
+                 unaligned: bool = False, packed: bool = False) -> None:
         dtype = of_mlir(source.type.element_type)  # type: ignore[attr-defined]
         super().__init__(operands=[source, offsets, lengths],
                          result_types=[vector_type(columns_shape(shape_of(offsets), rows, dtype, packed), dtype.mlir)],
-                         properties={"whole": UnitAttr() if whole else None, "packed": UnitAttr() if packed else None})
+                         properties={name: UnitAttr() if holds else None for name, holds in (
+                             ("whole", whole), ("unaligned", unaligned), ("packed", packed))})
 
     @property
     def rows(self) -> int:

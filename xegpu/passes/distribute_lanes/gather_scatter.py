@@ -67,7 +67,8 @@ def _load_columns(rewriter: Any, operation: LoadColumnsOp) -> None:
     offsets, lengths = (rewriter.converted(rewriter.lookup(line), form.lanes)
                         for line in (operation.offsets, operation.lengths))
     new_op = LoadColumnsOp(rewriter.single(operation.source), offsets, lengths, operation.rows,
-                           whole=operation.whole is not None, packed=packed)
+                           whole=operation.whole is not None, unaligned=operation.unaligned is not None,
+                           packed=packed)
     lanes = lane_map.operand_b(form.shape[1], of_mlir(operation.result.type.element_type).bits) \
         if packed else form.lanes  # type: ignore[attr-defined]
     rewriter.set(operation.result, rewriter.emit(new_op),

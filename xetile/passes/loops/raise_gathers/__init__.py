@@ -1,4 +1,4 @@
-"""Raising of gathers: rows that are an affine function of positions in the tile become a block load of all of them.
+"""Raising of gathers: rows that are an affine function of positions become a block load, named ones a load each.
 
     %r = floordivsi (addi (iota {axis = 0}), (broadcast %k)), (broadcast %8) : vector<32x1xindex>  // 4 rows 8 times
     %t = init_scattered_tile %W, (muli %r, %stride) + %columns : tile<32x64xi32> ; %w = load_gather %t, %m
@@ -9,6 +9,12 @@ becomes
 A gather asks for each row by itself, and computes addresses and masks of each; a message loads a block of rows, and
 knows what is in bounds. Rows that are repeated, left out or in another order are taken from the block in registers.
 Rows and columns out of bounds are padding in both.
+
+Without 2D block IO, rows that an index vector names are loaded by a tile each, which is what a block is read by there:
+    %t = init_scattered_tile %A, (tile_broadcast (muli %rows, %stride0) [1]) + %columns : tile<16x32xbf16>
+becomes
+    %r3 = extract_scalar (extract_strided_slice %rows [3, 0])
+    %v3 = load_tile (init_tile %A, [%r3, %k] : tile<1x32xbf16>) ; %w = insert_strided_slice %v3, ... [3, 0]  // each
 """
 
 from __future__ import annotations
@@ -17,14 +23,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import IndexType, ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
 
 from xegpu.analysis.divisibility import multiple_of
 from xegpu.analysis.integer_range import Ranges
 from xegpu.dialect.hints import hinted
+from xegpu.dialect.vector import ExtractScalarOp
+from xegpu.ir.dtypes import i32
 from xegpu.ir.kernel_attributes import block_arguments, function_of
-from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape_of
+from xegpu.mlir.arith import IndexCastOp
+from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape_of, vector_type
 from xegpu.rewrite.dce import erase
 from xegpu.rewrite.inserter import Inserter, rewrite_in_place
 from xegpu.target.targets import Target
@@ -32,8 +41,10 @@ from xetile.dialect import tile_ops
 from xetile.dialect.gather_scatter import InitScatteredTileOp, LoadGatherOp
 from xetile.dialect.reduction import TileBroadcastOp
 from xetile.dialect.types import TileType
+from xetile.dialect.vector import element_of
 from xetile.passes.loops.raise_gathers.affine_numbers import AffineNumbers, Numbers, total
 from xetile.passes.loops.raise_gathers.positions import PositionAnalysis, Positions
+from xetile.passes.loops.transpose_gathers.transposer import is_transposed
 
 _MOST = 2
 """A block may have so many times the rows of the tile; the others stay in registers until some are taken."""
@@ -46,7 +57,7 @@ class RaiseGathers:
     """The pass.
 
     Attributes:
-        target: whose messages load blocks.
+        target: its messages load blocks, or rows.
         access: for each argument its access kind.
     """
 
@@ -58,15 +69,19 @@ class RaiseGathers:
         return rewrite_in_place(module, _gathers, self._plan, _raise, erases=True)
 
     def _plan(self, load: LoadGatherOp) -> Positions | None:
-        function = function_of(load)
+        function, has_blocks = function_of(load), self.target.block_io
         tile, columns = tile_ops.tile_of(load.tile), shape_of(load.result)[-1]
-        init = load.tile.owner
-        if not isinstance(init, InitScatteredTileOp) or init.source not in block_arguments(function, self.access) or \
+        init, arrays = load.tile.owner, block_arguments(function, self.access, "block" if has_blocks else "rows")
+        if not isinstance(init, InitScatteredTileOp) or init.source not in arrays or \
                 tile.dtype.bits not in (8, 16, 32) or columns % self.target.subgroup_size:
             return None
         found = PositionAnalysis(AffineNumbers(Ranges.of_function(function))).of(load)
-        if found is None or any(times * multiple_of(term) * tile.dtype.bytes % _ALIGNMENT for term, times in
-                                found.columns.terms.items()) or found.first[1] * tile.dtype.bytes % _ALIGNMENT:
+        if found is None:
+            return None
+        if found.rows.named:
+            return None if has_blocks or is_transposed(load) else found
+        if has_blocks and (any(times * multiple_of(term) * tile.dtype.bytes % _ALIGNMENT for term, times in
+                               found.columns.terms.items()) or found.first[1] * tile.dtype.bytes % _ALIGNMENT):
             return None
         rows = found.row_numbers
         return found if _height(rows) <= _MOST * len(rows) else None
@@ -83,7 +98,10 @@ def _height(rows: Numbers) -> int:
 
 
 def _raise(inserter: Inserter, load: LoadGatherOp, found: Positions) -> None:
-    """Load a block, and take the rows of the tile from it."""
+    """Load a block, and take the rows of the tile from it; or a row after the other, where they are named."""
+    if found.rows.named:
+        _load_rows(inserter, load, found)
+        return
     rows, metadata = found.row_numbers, found.metadata
     height, columns = _height(rows), shape_of(load.result)[1]
     at = [total(inserter, load, each.terms, first) for each, first in
@@ -93,6 +111,47 @@ def _raise(inserter: Inserter, load: LoadGatherOp, found: Positions) -> None:
     block = inserter.before(load, hinted(tile_ops.LoadTileOp(tile, load.padding), load), load.result.name_hint)
     load.result.replace_all_uses_with(_rows_of(inserter, load, block, rows - rows.min()))
     erase(load)
+
+
+def _load_rows(inserter: Inserter, load: LoadGatherOp, found: Positions) -> None:
+    """Load a tile for each row."""
+    metadata, (height, columns) = found.metadata, shape_of(load.result)
+    type_ = TileType(tile_ops.tile_of(load.tile)).with_(shape=(1, columns), scatter=False)
+
+    def insert(operation: Operation) -> SSAValue:
+        return inserter.before(load, operation)
+
+    named = [_elements(inserter, vector) for vector in found.rows.named]
+    common, column = (total(inserter, load, each.terms, first) for each, first in
+                      ((found.rows, 0), (found.columns, found.first[1])))
+    result: SSAValue | None = None
+    for row, known in enumerate(found.row_numbers.tolist()):
+        at = inserter.add(load, common, known)
+        for elements in named:
+            at = inserter.add(load, at, elements[row % len(elements)])
+        tile = insert(tile_ops.InitTileOp(metadata.source, [at, column], metadata.sizes, metadata.strides, type_))
+        part = insert(hinted(tile_ops.LoadTileOp(tile, load.padding), load))
+        result = result or insert(TileBroadcastOp(part, (height, columns), (0,)))
+        result = insert(InsertStridedSliceOp(part, result, (row, 0)))
+    assert result is not None
+    load.result.replace_all_uses_with(result)
+    erase(load)
+
+
+def _elements(inserter: Inserter, column: SSAValue) -> list[SSAValue]:
+    """Elements of a column as indices, taken where it is made: in front of loops in which it stays the same."""
+    owner = column.owner
+    anchor = owner.first_op if isinstance(owner, Block) else owner.next_op
+    assert anchor is not None
+
+    def insert(operation: Operation) -> SSAValue:
+        return inserter.before(anchor, operation)
+
+    if element_of(column) != i32.mlir:
+        column = insert(IndexCastOp(column, vector_type(shape_of(column), i32.mlir)))
+    count = shape_of(column)[0]
+    parts = [insert(ExtractStridedSliceOp(column, (row, 0), (1, 1))) for row in range(count)] if count > 1 else [column]
+    return [insert(IndexCastOp(insert(ExtractScalarOp(part)), IndexType())) for part in parts]
 
 
 def _rows_of(inserter: Inserter, load: LoadGatherOp, block: SSAValue, rows: Numbers) -> SSAValue:

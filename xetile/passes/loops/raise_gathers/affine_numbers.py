@@ -7,6 +7,7 @@ multiple of the divisor; so remainders are, of which the terms vanish.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -40,36 +41,41 @@ _LARGEST_DIVISOR = 128
 
 @dataclass(frozen=True)
 class Affine:
-    """Elements of a vector: the sum of ``terms``, each times a number, plus ``known`` ones.
+    """Elements of a vector: the sum of ``terms``, each times a number, ``known`` ones, and columns of any numbers.
 
     Attributes:
         known: of each element, in the vector's shape or one that repeats to it.
         terms: scalars with how many times they are added.
+        named: columns of integers, an element a row, that are added: the rows that an index vector names.
     """
 
     known: Numbers
     terms: dict[SSAValue, Fraction] = field(default_factory=dict)
+    named: tuple[SSAValue, ...] = ()
 
     def plus(self, other: Affine, sign: int = 1) -> Affine:
         """The sum of two, or their difference."""
         terms = dict(self.terms)
         for term, times in other.terms.items():
             terms[term] = terms.get(term, Fraction(0)) + sign * times
-        return Affine(self.known + sign * other.known, {term: times for term, times in terms.items() if times})
+        assert sign > 0 or not other.named
+        return Affine(self.known + sign * other.known, {term: times for term, times in terms.items() if times},
+                      self.named + other.named)
 
     def moved(self, move: Callable[[Numbers], Numbers]) -> Affine:
-        """The same with elements elsewhere."""
-        return Affine(move(self.known), self.terms)
+        """The same with elements elsewhere: those of a column in their rows."""
+        return Affine(move(self.known), self.terms, self.named)
 
     def equals(self, other: Affine) -> bool:
         """Whether all elements are the same."""
-        return self.terms == other.terms and not np.any(self.known - other.known)
+        return self.terms == other.terms and Counter(self.named) == Counter(other.named) and \
+            not np.any(self.known - other.known)
 
     @property
     def splat(self) -> int | None:
         """The known number that all elements are; None if they are not."""
         first = int(self.known.flat[0])
-        return None if self.terms or np.any(self.known != first) else first
+        return None if self.terms or self.named or np.any(self.known != first) else first
 
 
 @dataclass
@@ -87,7 +93,7 @@ class AffineNumbers:
         """A vector of integers as such expressions; None if it is something else."""
         if value not in self._found:
             found = self._of(value) if len(shape_of(value)) == 2 else None
-            self._found[value] = found if found is not None and self._fits(found, value) else None
+            self._found[value] = found if found is not None and self._fits(found, value) else _named(value)
         return self._found[value]
 
     def of_scalar(self, value: SSAValue) -> Affine | None:
@@ -105,6 +111,8 @@ class AffineNumbers:
 
     def range_of(self, found: Affine) -> Range:
         """Of all elements together."""
+        if found.named:
+            return Range()
         total = Range(int(found.known.min()), int(found.known.max()))
         for term, times in found.terms.items():
             one = self.ranges.of(term)
@@ -114,7 +122,7 @@ class AffineNumbers:
     def _fits(self, found: Affine, value: SSAValue) -> bool:
         """Whether known numbers are small, and terms in no short type, in which they would wrap around."""
         dtype = of_mlir(element_of(value))
-        if dtype.kind not in "iux" or (found.terms and dtype.kind != "x" and dtype.bits < i32.bits):
+        if dtype.kind not in "iux" or ((found.terms or found.named) and dtype.kind != "x" and dtype.bits < i32.bits):
             return False
         low, high = -_FAR, _FAR
         if dtype.kind != "x" and dtype.bits < i32.bits:
@@ -136,7 +144,9 @@ class AffineNumbers:
         if moved := _move(value):
             source, move = moved
             found = self.of(source)
-            return found and found.moved(lambda known: move(np.broadcast_to(known, shape_of(source))))
+            if found is None or (found.named and not isinstance(owner, TileBroadcastOp)):
+                return None
+            return found.moved(lambda known: move(np.broadcast_to(known, shape_of(source))))
         if type(owner) not in RECORDS or len(owner.operands) != 2:  # type: ignore[union-attr]
             return None
         left, right = (self.of(operand) for operand in owner.operands)  # type: ignore[union-attr]
@@ -153,6 +163,8 @@ class AffineNumbers:
     def _computed(self, owner: Operation, left: Affine, right: Affine) -> Affine | None:
         if isinstance(owner, arith.AddiOp):
             return left.plus(right)
+        if right.named or (left.named and not isinstance(owner, arith.SubiOp)):
+            return None
         if isinstance(owner, arith.SubiOp):
             return left.plus(right, -1)
         if isinstance(owner, arith.MuliOp):
@@ -203,6 +215,14 @@ def _move(value: SSAValue) -> tuple[SSAValue, Callable[[Numbers], Numbers]] | No
         row, column = values_of(owner.offsets)
         return owner.source, lambda known: known[row:row + shape[0], column:column + shape[1]]
     return None
+
+
+def _named(value: SSAValue) -> Affine | None:
+    """A column of integers that may be any; None for anything else."""
+    shape = shape_of(value)
+    is_index = of_mlir(element_of(value)) is i32 or isinstance(element_of(value), IndexType)
+    is_column = len(shape) == 2 and shape[1] == 1
+    return Affine(np.zeros((1, 1), np.int64), named=(value,)) if is_column and is_index else None
 
 
 def _bits(number: SSAValue) -> int:

@@ -14,7 +14,8 @@ So are gathers of columns that a subgroup stores to shared local memory, where a
 
 The elements of a row are contiguous, and so are those that a lane has of operand B in VNNI form: a lane reads words of
 its own row, and nothing is transposed in registers. The loop is there twice, since a row may end in the middle of
-what is loaded, which few do: then each word is asked for.
+what is loaded, which few do: then each word is asked for. Without 2D block IO, where rows may begin anywhere,
+columns are ``unaligned``, and the loop stays as it is.
 """
 
 from __future__ import annotations
@@ -71,8 +72,11 @@ class TransposeGathers:
         if not any(is_transposed(operation) or is_published(operation) for operation in module.walk()):
             return module
         hoisted = rewrite_in_place(module, _loops, _invariants, _hoist)
-        versioned = rewrite_in_place(hoisted, _loops, self._plan, version.version_loop, erases=True)
-        masked = rewrite_in_place(versioned, gathers_in, self._masked, version.load_masked_columns, erases=True)
+        if self.target.block_io:
+            versioned = rewrite_in_place(hoisted, _loops, self._plan, version.version_loop, erases=True)
+            masked = rewrite_in_place(versioned, gathers_in, self._masked, version.load_masked_columns, erases=True)
+        else:
+            masked = rewrite_in_place(hoisted, gathers_in, self._unaligned, _load_unaligned, erases=True)
         transposed = rewrite_in_place(masked, gathers_in, is_transposed, _transpose, erases=True)
         for load in [*transposed.walk()]:  # a copy has taken their place
             if isinstance(load, tile_ops.LoadTileOp) and not load.result.uses:
@@ -90,12 +94,25 @@ class TransposeGathers:
         return tuple(columns for columns in found if columns is not None and not any(
             value in differing and (value in columns.last or by_subgroup(value) is None) for value in columns.numbers))
 
-
     def _masked(self, load: LoadGatherOp) -> Columns | None:
         """A gather of columns that is published, and that no loop is versioned for, as in front of one."""
         function = function_of(load)
         columns = columns_of(load, None, self._analysis(function)) if is_published(load) else None
         return columns if columns is not None and columns.in_columns and columns.in_words else None
+
+    def _unaligned(self, load: LoadGatherOp) -> Columns | None:
+        """A gather whose transpose is operand B, of columns that may begin and end anywhere."""
+        if self.target.fuses_loads or not is_transposed(load):
+            return None
+        function = function_of(load)
+        analysis = LaneOffsets(self.target.subgroup_size, block_arguments(function, self.access, "rows"))
+        columns = columns_of(load, None, analysis, unaligned=True)
+        return columns if columns is not None and columns.is_natural else None
+
+
+def _load_unaligned(inserter: Inserter, load: LoadGatherOp, columns: Columns) -> None:
+    """Gather columns, each of which is asked where it begins and ends."""
+    version.load_masked_columns(inserter, load, columns, unaligned=True)
 
 
 def _transpose(inserter: Inserter, load: LoadGatherOp, _: bool) -> None:

@@ -121,9 +121,14 @@ class Columns:
         return self.is_transposed or self.along == 0
 
     @property
+    def is_natural(self) -> bool:
+        """Whether they are known not to begin in front of the first column."""
+        return all(_is_natural(term) for floor in self.floors for term in floor)
+
+    @property
     def in_words(self) -> bool:
         """Whether what is in bounds is known to be whole words: they begin behind the first column, and end so."""
-        return self.ends_in_words and all(_is_natural(term) for floor in self.floors for term in floor)
+        return self.ends_in_words and self.is_natural
 
     @property
     def numbers(self) -> tuple[SSAValue, ...]:
@@ -136,16 +141,25 @@ class Columns:
         return shape_of(self.load.result)[self.along]
 
 
-def columns_of(load: LoadGatherOp, loop: scf.ForOp | None, analysis: LaneOffsets) -> Columns | None:
-    """What a gather, in a loop or in none, needs to become one of whole columns, or rows; None if it cannot."""
+def columns_of(load: LoadGatherOp, loop: scf.ForOp | None, analysis: LaneOffsets, *,
+               unaligned: bool = False) -> Columns | None:
+    """What a gather, in a loop or in none, needs to become one of whole columns, or rows; None if it cannot.
+
+    Args:
+        load: the gather.
+        loop: the loop.
+        analysis: of the function's offsets.
+        unaligned: whether columns may begin in the middle of a word.
+    """
     transposed = is_transposed(load)
     if load.padding is not None or hints_of(load) or not (_is_operand_b(load) if transposed else is_published(load)):
         return None
     return next((found for along in ((1,) if transposed else (1, 0))
-                 if (found := _columns_along(load, along, loop, analysis)) is not None), None)
+                 if (found := _columns_along(load, along, loop, analysis, unaligned)) is not None), None)
 
 
-def _columns_along(load: LoadGatherOp, along: int, loop: scf.ForOp | None, analysis: LaneOffsets) -> Columns | None:
+def _columns_along(load: LoadGatherOp, along: int, loop: scf.ForOp | None, analysis: LaneOffsets,
+                   unaligned: bool) -> Columns | None:
     """The same of a gather whose rows run along an axis."""
     init, test = load.tile.owner, load.mask.owner
     assert isinstance(init, InitScatteredTileOp)
@@ -164,7 +178,8 @@ def _columns_along(load: LoadGatherOp, along: int, loop: scf.ForOp | None, analy
         return None
     floors = start.floors + first.floors
     words = max(1, 4 // dtype.bytes)
-    if any(analysis.multiple_of(term, dtype.bytes) % words for term in (*offsets.rows, *start.numbers)):
+    if not unaligned and any(
+            analysis.multiple_of(term, dtype.bytes) % words for term in (*offsets.rows, *start.numbers)):
         return None
     ends_in_words = not any(analysis.multiple_of(term, dtype.bytes) % words for term in first.numbers) and all(
         _ends_in_words(end, analysis.arrays, words) for end in last)

@@ -55,9 +55,16 @@ def version_loop(inserter: Inserter, loop: scf.ForOp, plan: Sequence[Columns]) -
             _load_columns(inserter, columns.load, columns, {}, whole=columns.fixed and holds is None)
 
 
-def load_masked_columns(inserter: Inserter, load: LoadGatherOp, columns: Columns) -> None:
-    """Put a gather of columns, each word of which is asked for, in the place of one of elements."""
-    _load_columns(inserter, load, columns, {}, whole=False)
+def load_masked_columns(inserter: Inserter, load: LoadGatherOp, columns: Columns, *, unaligned: bool = False) -> None:
+    """Put a gather of columns, each word of which is asked for, in the place of one of elements.
+
+    Args:
+        inserter: for the function.
+        load: the gather.
+        columns: what is known of it.
+        unaligned: whether columns may begin, and end, in the middle of a word.
+    """
+    _load_columns(inserter, load, columns, {}, whole=False, unaligned=unaligned)
 
 
 def _whole(inserter: Inserter, loop: scf.ForOp, plan: Sequence[Columns]) -> SSAValue | None:
@@ -135,7 +142,7 @@ def _load_rows(inserter: Inserter, load: LoadGatherOp, plan: Columns, values: di
 
 
 def _load_columns(inserter: Inserter, load: LoadGatherOp, plan: Columns, values: dict[SSAValue, SSAValue], *,
-                  whole: bool) -> None:
+                  whole: bool, unaligned: bool = False) -> None:
     """Put a gather of columns in the place of one of elements.
 
     Args:
@@ -144,6 +151,7 @@ def _load_columns(inserter: Inserter, load: LoadGatherOp, plan: Columns, values:
         plan: what is known of it.
         values: of a copied loop, those of the original one's.
         whole: whether all of a column is in bounds, or nothing.
+        unaligned: whether it may begin, and end, in the middle of a word.
     """
     assert isinstance(load.tile.owner, InitScatteredTileOp)
     transposed, columns = Transposer(inserter, load), shape_of(load.result)[1 - plan.along]
@@ -163,7 +171,8 @@ def _load_columns(inserter: Inserter, load: LoadGatherOp, plan: Columns, values:
         offsets = transposed.insert(arith.AddiOp(row(each), offsets))
     lengths = transposed.insert(arith.SubiOp(row(plan.ends), first))
     type_ = vector_type((plan.depth, columns), tile_ops.tile_of(load.tile).element_type)
-    loaded = transposed.insert(LoadColumnsOp(load.tile.owner.source, offsets, lengths, type_, whole=whole))
+    loaded = transposed.insert(LoadColumnsOp(load.tile.owner.source, offsets, lengths, type_, whole=whole,
+                                            unaligned=unaligned))
     if plan.is_transposed:
         replace_transposes(load, loaded)
         return
