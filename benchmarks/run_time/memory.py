@@ -85,7 +85,7 @@ def measure(quick: bool, progress: Progress) -> list[Row]:
         return []
     count = _QUICK if quick else _COUNT
     progress(f"memory of {count} kernels")
-    done = subprocess.run([sys.executable, "-m", "benchmarks.memory", str(count)], capture_output=True, text=True,
+    done = subprocess.run([sys.executable, "-m", __name__, str(count)], capture_output=True, text=True,
                           check=True, env={**os.environ, "XETILE_CACHE": "0"})
     above = float(done.stdout.split()[-1])
     return [Row("Memory", f"{count} kernels built on the CPU device, above the start", above, "MB", _LIMIT / above,
