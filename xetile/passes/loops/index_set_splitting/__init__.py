@@ -62,7 +62,7 @@ from xetile.dialect.gather_scatter import AtomicRMWTileOp, LoadColumnsOp, LoadGa
 from xetile.dialect.mma import TileMmaOp
 from xetile.dialect.tile_ops import InitTileOp
 from xetile.dialect.types import TileParameters
-from xetile.passes.loops.mask_comparisons import SMALL, Comparison, comparisons_of, may_hold, within
+from xetile.passes.loops.index_set_splitting.mask_comparisons import SMALL, Comparison, comparisons_of, may_hold, within
 
 _STRAIGHT = (tile_ops.LoadTileOp, tile_ops.PrefetchTileOp, tile_ops.UpdateTileOffsetOp, InitTileOp,
              LoadColumnsOp, LoadScalarOp, UnrealizedConversionCastOp, scf.YieldOp, scf.ForOp)
