@@ -136,6 +136,7 @@ def has(value: SSAValue, test: Callable[[float], bool]) -> bool:
 
 
 def is_negative(number: float) -> bool:
+    """Whether a number has its sign bit set, as -0.0 has."""
     return math.copysign(1, number) < 0
 
 
