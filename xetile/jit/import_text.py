@@ -46,6 +46,7 @@ from xetile.passes.distribute_subgroups import is_distributed, subgroups_of
 from xetile.text.canonicalize import complete_slices, name_maps, normalise, rewrite
 from xetile.text.canonicalize.control_flow import lift_control_flow
 from xetile.text.canonicalize.float8 import lower_float8
+from xetile.text.canonicalize.index_loops import count_in_indices
 from xetile.text.canonicalize.one_bit import use_bitwise_kinds
 from xetile.text.canonicalize.views import resolve_views
 from xetile.text.gpu_module import (
@@ -125,6 +126,7 @@ def _resolve_and_check(module: ModuleOp, *, has_scales: bool) -> None:
     _check_regions(module)
     complete_slices(module)
     lift_control_flow(module)
+    count_in_indices(module)
     resolve_views(module)
     name_maps(module)
     _check_names(module)

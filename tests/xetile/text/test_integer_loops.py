@@ -1,0 +1,61 @@
+"""Loops that count in integers, which the passes know as loops that count in indices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import xetile as xt
+from tests.kernels import DEVICE, LANES, NUMPY, Execution
+
+TEXT = """
+func.func @f(%A: memref<24x32xf32>, %C: memref<24x32xf32>, %n: i32) {
+  %c8 = arith.constant 8 : index
+  %lower, %upper, %step = BOUNDS
+  %ta = xetile.init_tile %A[%c8, %c8] : memref<24x32xf32> -> !xetile.tile<8x16xf32>
+  %tc = xetile.init_tile %C[%c8, %c8] : memref<24x32xf32> -> !xetile.tile<8x16xf32>
+  %a = xetile.load_tile %ta : !xetile.tile<8x16xf32> -> vector<8x16xf32>
+  %r, %last = scf.for %i = %lower to %upper step %step iter_args(%sum = %a, %at = %step)
+      -> (vector<8x16xf32>, TYPE) : TYPE {
+    %inner = scf.for %j = %lower to %i step %step iter_args(%t = %sum) -> (vector<8x16xf32>) : TYPE {
+      %g = arith.sitofp %j : TYPE to f32
+      %w = vector.broadcast %g : f32 to vector<8x16xf32>
+      %v = arith.subf %t, %w : vector<8x16xf32>
+      scf.yield %v : vector<8x16xf32>
+    }
+    %f = arith.sitofp %i : TYPE to f32
+    %b = vector.broadcast %f : f32 to vector<8x16xf32>
+    %v = arith.addf %inner, %b : vector<8x16xf32>
+    scf.yield %v, %i : vector<8x16xf32>, TYPE
+  }
+  %g = arith.sitofp %last : TYPE to f32
+  %w = vector.broadcast %g : f32 to vector<8x16xf32>
+  %s = arith.mulf %r, %w : vector<8x16xf32>
+  xetile.store_tile %s, %tc : vector<8x16xf32>, !xetile.tile<8x16xf32>
+  return
+}
+"""
+CONSTANTS = "\n".join(f"  %{name} = arith.constant {value} : i8" for name, value in (("lower", 254), ("upper", 7),
+                                                                                       ("step", 3)))
+GIVEN = "  %lower = arith.constant -2 : i32\n  %upper = arith.muli %n, %n : i32\n  %step = arith.constant 3 : i32"
+WIDE = "  %m = arith.extsi %n : i32 to i64\n" + GIVEN.replace("i32", "i64").replace("%n", "%m")
+"""-2 to 7 in steps of 3; 254 is -2 in 8 bits."""
+
+
+@pytest.mark.parametrize("execution", [NUMPY, *LANES[:1], *DEVICE], ids=str)
+@pytest.mark.parametrize(("bounds", "type_", "upper"), [(CONSTANTS, "i8", 7), (GIVEN, "i32", 9), (WIDE, "i64", 9)],
+                         ids=("constant", "i32", "i64"))
+def test_a_loop_counts_in_integers(execution: Execution, bounds: str, type_: str, upper: int) -> None:
+    text = TEXT.replace("  %lower, %upper, %step = BOUNDS", bounds).replace("TYPE", type_)
+    rng = np.random.default_rng(3)
+    a, c = rng.integers(-9, 9, (24, 32)).astype(np.float32), np.full((24, 32), 7, np.float32)
+    expected = c.copy()
+    counted = range(-2, upper, 3)
+    total = sum(i - sum(range(-2, i, 3)) for i in counted)
+    expected[8:16, 8:24] = (a[8:16, 8:24] + total) * counted[-1]
+    printed = str(xt.parse(text))
+    assert f": {type_} {{" not in printed
+    for each in (text, printed):
+        c[:] = 7
+        execution.bind(xt.parse(each)["f"])[1](a, c, np.int32(3))
+        np.testing.assert_array_equal(c, expected)

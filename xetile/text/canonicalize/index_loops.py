@@ -1,0 +1,54 @@
+"""Loops that count in integers, as loops that count in indices, which the passes know.
+
+    %r = scf.for %i = %lower to %upper step %step iter_args(...) -> (...) : i32 { ... %i ... }
+becomes
+    %l, %u, %s = arith.index_cast ... : i32 to index
+    %r = scf.for %k = %l to %u step %s iter_args(...) -> (...) {
+      %i = arith.index_cast %k : index to i32
+      ... %i ... }
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from xegpu.ir.create import index_constant
+from xegpu.ir.matchers import number
+from xegpu.mlir.arith import IndexCastOp
+
+
+def count_in_indices(module: ModuleOp) -> None:
+    """Let every loop of a module count in indices."""
+    for loop in list(module.walk()):
+        if isinstance(loop, scf.ForOp) and all(isinstance(bound.type, IntegerType) for bound in loop.operands[:3]):
+            _convert(loop)
+
+
+def _convert(loop: scf.ForOp) -> None:
+    for position in range(3):
+        loop.operands[position] = _as_index(loop, loop.operands[position])
+    body = loop.body.block
+    counter = body.args[0]
+    index = body.insert_arg(IndexType(), 0)
+    index.name_hint = counter.name_hint
+    converted = IndexCastOp(index, counter.type)
+    converted.location = loop.location
+    assert body.first_op is not None
+    body.insert_op_before(converted, body.first_op)
+    counter.replace_all_uses_with(converted.result)
+    body.erase_arg(counter)
+
+
+def _as_index(loop: scf.ForOp, bound: SSAValue) -> SSAValue:
+    """A bound of a loop as an index, in front of the loop."""
+    value, type_ = number(bound), bound.type
+    assert isinstance(type_, IntegerType)
+    bits = type_.width.data
+    new: Operation = IndexCastOp(bound, IndexType()) if value is None else \
+        index_constant((value + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1))  # 255 of i8 is -1
+    new.location = loop.location
+    assert loop.parent is not None
+    loop.parent.insert_op_before(new, loop)
+    return new.results[0]
