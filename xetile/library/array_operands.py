@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,8 +17,9 @@ from codegen.runtime.caching_allocator import ALLOCATOR, Block
 from codegen.runtime.usm import LINE, advise_huge_pages
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
-from xegpu.support.errors import DeviceError, ElementTypeError, ShapeError
+from xegpu.support.errors import ArgumentError, DeviceError, ElementTypeError, ShapeError
 from xetile.compiler.arguments import Argument, TypedView, different_queues
+from xetile.runtime.aliasing import overlaps_itself
 from xetile.runtime.launch_plan import RECORD, LaunchEvent
 
 ENGINE = (dtypes.f16, dtypes.bf16, dtypes.tf32, dtypes.f32)
@@ -299,15 +301,41 @@ def check_queues(operands: Sequence[Operand]) -> None:
 
 
 def check_writable(*results: Operand) -> None:
-    """Check that an output array is writeable.
+    """Check that output arrays are writeable, and that each of their elements has one index.
 
     Raises:
+        ArgumentError: an element of one has several indices.
         ElementTypeError: one is read-only.
     """
     fixed = next((result for result in results if result.described.read_only), None)
     if fixed is not None:
         raise ElementTypeError("XT1045", f"the result goes into {fixed.name}, which is read-only",
                                f"pass an array that can be written, such as {fixed.name}.copy()")
+    shared = next((result for result in results if overlaps_itself(result.described)), None)
+    if shared is not None:
+        raise ArgumentError("XT1039", f"the result goes into {shared.name}, {shape_text(shared.shape)} with strides of "
+                            f"{shared.strides()} elements, which share their place in memory",
+                            f"pass an array with a place for each element, such as {shared.name}.copy()")
+
+
+def one_number(name: str, value: Any, whole: str, hint: str) -> float:
+    """Factor of a complete result, checked.
+
+    Args:
+        name: the parameter's.
+        value: what the author passed.
+        whole: what it is a factor of.
+        hint: what to do with several.
+
+    Raises:
+        ArgumentError: it is no number.
+    """
+    if isinstance(value, numbers.Real) or (getattr(value, "shape", None) == () and isinstance(value, np.ndarray)):
+        return float(value)
+    shape = getattr(value, "shape", None)
+    shown = repr(value)[:40] if shape is None else f"an array of {shape_text(shape)}"
+    raise ArgumentError("XT7013", f"{name} is {shown}, and must be one number for {whole}",
+                        f"{hint}; one number is {name}=0.5")
 
 
 def copied_where_shared(operand: Operand, result: Operand) -> Operand:

@@ -24,9 +24,9 @@ from xetile.library.array_operands import (
     empty_like_input,
     engine_type,
     folded,
+    one_number,
     result_for,
     result_type,
-    shape_text,
 )
 from xetile.library.call_plans import planned
 from xetile.library.matmul_kernels import product, sum_of_parts
@@ -128,18 +128,9 @@ def epilogue_of(activation: str | Activation | None, alpha: float, beta: float) 
 
 
 def _factor(name: str, value: Any) -> float:
-    """``alpha`` or ``beta``: one number, checked.
-
-    Raises:
-        ArgumentError: it is none.
-    """
-    if isinstance(value, numbers.Real) or (getattr(value, "shape", None) == () and isinstance(value, np.ndarray)):
-        return float(value)
-    shape = getattr(value, "shape", None)
-    shown = repr(value)[:40] if shape is None else f"an array of {shape_text(shape)}"
-    raise ArgumentError("XT7013", f"{name} is {shown}, and must be one number for the complete product",
-                        "scale the rows of a or the columns of b before the product, as in a * scales[:, None]; "
-                        f"one number is {name}=0.5")
+    """``alpha`` or ``beta``: one number, checked."""
+    return one_number(name, value, "the complete product",
+                      "scale the rows of a or the columns of b before the product, as in a * scales[:, None]")
 
 
 def _two_dimensions(a: Operand, b: Operand) -> tuple[Operand, Operand]:

@@ -109,6 +109,11 @@ def extent(argument: Argument) -> tuple[int, int] | None:
     return sum(r for r in reach if r < 0), sum(r for r in reach if r > 0) + size
 
 
+def overlaps_itself(argument: Argument) -> bool:
+    """Whether two indices of an array reach one element."""
+    return _overlaps_itself(_addresses(argument))
+
+
 def _addresses(argument: Argument) -> np.ndarray[Any, Any]:
     """An array at the argument's addresses, which NumPy compares, and reads nothing."""
     if argument.kind == "numpy":

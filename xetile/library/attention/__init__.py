@@ -26,7 +26,13 @@ from xetile.lang.math import exp2, fma, maximum, maxnum, minimum, where
 from xetile.lang.matmul import tile_mma
 from xetile.lang.reduction import tile_reduce
 from xetile.lang.tiles import init_tile, load_tile, store_tile
-from xetile.library.array_operands import Operand, check_same_device, copied_where_shared, result_for
+from xetile.library.array_operands import (
+    Operand,
+    check_same_device,
+    copied_where_shared,
+    one_number,
+    result_for,
+)
 from xetile.library.attention.rows import FEWEST_QUERIES, launch_rows
 from xetile.library.call_plans import planned
 
@@ -303,7 +309,8 @@ def _launch(operands: tuple[Operand, ...], result: Operand, causal: bool, scale:
     queue = None if o.library is np else o.array.sycl_queue
     bound = attention_of_heads.on(queue, target=target)
     device = bound.target or find_target(target)
-    factor = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
+    factor = 1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else one_number(
+        "scale", scale, "all scores", "scale the queries before, as in q * scales[:, None]")
     if device.is_cpu and q.shape[2] >= FEWEST_QUERIES:
         launch_rows((q, k, v), o, queue, target, device.cores, causal, factor)
         return
