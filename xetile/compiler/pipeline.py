@@ -122,7 +122,7 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("pad-columns", lambda options: PadColumns(options.target)
         if max(options.target.registers) and not options.target.block_io else None),
     ("strip-mine", lambda options: StripMine(options.target, options.access)
-        if max(options.target.registers) else None),
+        if max(options.target.registers) or options.target.unrolled_bytes else None),
     ("strip-mine-columns", lambda options: StripMineColumns(options.target)),
     ("row-sums-by-mma", lambda options: RowSumsByMma(options.target) if options.target.block_io else None),
     ("sink-row-sums", lambda options: SinkRowSums(options.target) if options.target.block_io else None),

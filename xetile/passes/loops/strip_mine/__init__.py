@@ -34,9 +34,11 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from xegpu.ir.kernel_attributes import subgroup_count
 from xegpu.ir.matchers import DISABLE_LICM, DISABLE_UNROLL
+from xegpu.ir.traversal import of_kind
 from xegpu.rewrite.rewriter import ConvertedValues, Rewriter, rewrite
 from xegpu.target.grf_mode import FOR_FRAGMENTS, REGISTERS, modes
 from xegpu.target.targets import Target
+from xetile.dialect.reduction import TileReduceOp
 from xetile.dialect.tile_ops import InitTileOp, LoadTileOp, StoreTileOp
 from xetile.dialect.types import TileType
 from xetile.dialect.vector import IotaOp
@@ -66,19 +68,26 @@ class StripMine:
 
     def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         rows = independent_rows(function)
-        if rows is None or (rows == 1 and (self.target.block_io or not any(map(_is_updated, function.walk())))):
+        if rows is None or (rows == 1 and not self._divides_rows_for_addresses(function)):
             return function
+        if self.target.unrolled_bytes and not of_kind(function, TileReduceOp):
+            return function  # straight-line code of many arrays is short to compile
         usable, block = self._modes(function), function.body.block
-        sizes = [mode * self._fragment_bytes for mode in usable]
+        sizes = [mode * self._fragment_bytes for mode in usable] or [self.target.unrolled_bytes]
         if live_row_bytes(block, 1.0, sinks=not self.target.block_io) <= sizes[-1] or any(oversized_vectors(function)):
             return function
         heights = [height for height in (16, 8, 4, 2, 1) if height < rows and rows % height == 0] or [1]
         pressures = {height: live_row_bytes(block, height / rows, sinks=not self.target.block_io) for height in heights}
         height = next((each for each in heights if pressures[each] <= sizes[-1]), heights[-1])
         new = _StripMiner(rows, height).function(function)
-        if pressures[height] > sizes[0]:
+        if usable and pressures[height] > sizes[0]:
             new.attributes[REGISTERS] = IntegerAttr(usable[-1], i64)
         return new
+
+    def _divides_rows_for_addresses(self, function: func.FuncOp) -> bool:
+        """Whether a single row becomes a strip, too."""
+        return bool(max(self.target.registers)) and not self.target.block_io and \
+            any(map(_is_updated, of_kind(function, InitTileOp)))
 
     @property
     def _fragment_bytes(self) -> float:
@@ -87,7 +96,10 @@ class StripMine:
         return self.target.register_bytes * (FOR_FRAGMENTS if by_blocks else _WITH_ADDRESSES)
 
     def _modes(self, function: func.FuncOp) -> list[int]:
-        """GRF modes in which a work-group may have as many subgroups as the kernel's, the smaller first."""
+        """GRF modes in which a work-group may have as many subgroups as the kernel's, the smaller first; none on
+        processors."""
+        if not max(self.target.registers):
+            return []
         allowed = zip(self.target.registers, self.target.max_subgroups, strict=True)
         fitting = [mode for mode, most in allowed if subgroup_count(function) <= most]
         return [mode for mode in modes(function, self.target) if mode in fitting] or modes(function, self.target)
