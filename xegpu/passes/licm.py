@@ -44,7 +44,8 @@ from xegpu.rewrite.rewriter import copied, rewrite
 from xegpu.target.targets import Target
 
 _POSITIONS = (gpu.BlockIdOp, gpu.GridDimOp, gpu.SubgroupIdOp)
-_MAY_FAIL = tuple(kind for kind, record in RECORDS.items() if record.defined == "divisor")
+MAY_FAIL = tuple(kind for kind, record in RECORDS.items() if record.defined == "divisor")
+"""Operations that a divisor of 0 makes fail."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def is_invariant(operation: Operation, block: Block) -> bool:
         return False
     if not operation.results or not all(isinstance(result.type, kinds) for result in operation.results):
         return False
-    if isinstance(operation, _MAY_FAIL) and number(operation.operands[1]) in (None, 0):
+    if isinstance(operation, MAY_FAIL) and number(operation.operands[1]) in (None, 0):
         return False
     return not isinstance(operation, UpdateNdOffsetOp) and _stands_outside(operation.operands, block)
 

@@ -261,3 +261,24 @@ def test_named_rows_are_loaded_one_by_one() -> None:
         lowered = named.lower(matrix, xt.Spec((None, 1), "i32"), matrix, wide, matrix, 0, target="dg2",
                               rows=pattern)
         assert "load_gather" not in lowered.stages["distribute-lanes"]
+        before_loops = lowered.stages["raise-gathers"].split("scf.for")[0]
+        assert before_loops.count("extract_scalar") >= 16
+
+
+@xt.kernel
+def columns_of_rows(A, index, Y):
+    """16 columns of each row from one on that the row's number says."""
+    rows, there = xt.iota((16, 1), 0, xt.index), xt.full((16, 16), True, xt.i1)
+    first = xt.load_tile(xt.init_tile(index, (0, 0), (16, 1))).to(xt.index)
+    at, zeros = xt.iota((1, 16), 1, xt.index) + first, xt.full((16, 16), 0, xt.index)
+    inside = there & (at < A.shape[1]) & (at >= 0) & (rows + zeros < A.shape[0])
+    xt.store_tile(xt.load_gather(xt.init_tile(A, rows * A.strides[0] + at), inside), xt.init_tile(Y, (0, 0), (16, 16)))
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_named_columns_stay_gathers(execution: Execution) -> None:
+    a = np.arange(16 * 64, dtype=np.float32).reshape(16, 64)
+    index, y = np.random.default_rng(3).integers(0, 60, (16, 1)).astype(np.int32), np.zeros((16, 16), np.float32)
+    execution.bind(columns_of_rows)[1](a, index, y)
+    at = index + np.arange(16)
+    np.testing.assert_array_equal(y, np.where(at < 64, a[np.arange(16)[:, None], at.clip(0, 63)], 0))

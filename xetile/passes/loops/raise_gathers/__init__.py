@@ -23,17 +23,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import IndexType, ModuleOp
+from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import Pure
 
+from xegpu.analysis.block_position import is_inside
 from xegpu.analysis.divisibility import multiple_of
 from xegpu.analysis.integer_range import Ranges
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.vector import ExtractScalarOp
 from xegpu.ir.dtypes import i32
 from xegpu.ir.kernel_attributes import block_arguments, function_of
+from xegpu.ir.matchers import number
 from xegpu.mlir.arith import IndexCastOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape_of, vector_type
+from xegpu.passes.licm import MAY_FAIL, put_before
 from xegpu.rewrite.dce import erase
 from xegpu.rewrite.inserter import Inserter, rewrite_in_place
 from xegpu.target.targets import Target
@@ -140,6 +146,10 @@ def _load_rows(inserter: Inserter, load: LoadGatherOp, found: Positions) -> None
 
 def _elements(inserter: Inserter, column: SSAValue) -> list[SSAValue]:
     """Elements of a column as indices, taken where it is made: in front of loops in which it stays the same."""
+    while isinstance(loop := _block_of(column).parent_op(), scf.ForOp) and \
+            (fixed := _invariants(column, loop)) is not None and fixed:
+        for operation in fixed:
+            put_before(loop, operation)
     owner = column.owner
     anchor = owner.first_op if isinstance(owner, Block) else owner.next_op
     assert anchor is not None
@@ -152,6 +162,35 @@ def _elements(inserter: Inserter, column: SSAValue) -> list[SSAValue]:
     count = shape_of(column)[0]
     parts = [insert(ExtractStridedSliceOp(column, (row, 0), (1, 1))) for row in range(count)] if count > 1 else [column]
     return [insert(IndexCastOp(insert(ExtractScalarOp(part)), IndexType())) for part in parts]
+
+
+def _block_of(value: SSAValue) -> Block:
+    """The block that a value is made in."""
+    owner = value.owner
+    block = owner if isinstance(owner, Block) else owner.parent
+    assert block is not None
+    return block
+
+
+def _invariants(value: SSAValue, loop: scf.ForOp) -> dict[Operation, None] | None:
+    """What a loop-invariant value is computed by in a loop, in order; None if a value is not, or might fail there."""
+    if not is_inside(value, loop):
+        return {}
+    owner, found = value.owner, dict[Operation, None]()
+    if isinstance(owner, Block) or owner.parent is not loop.body.block or owner.regions or \
+            not owner.has_trait(Pure) or (isinstance(owner, MAY_FAIL) and not _is_divisor(owner.operands[1])):
+        return None
+    for operand in owner.operands:
+        if (before := _invariants(operand, loop)) is None:
+            return None
+        found |= before
+    return {**found, owner: None}
+
+
+def _is_divisor(value: SSAValue) -> bool:
+    """Whether all elements of a divisor are one number that is known, and not 0."""
+    owner = value.owner
+    return isinstance(owner, BroadcastOp) and number(owner.source) not in (None, 0)
 
 
 def _rows_of(inserter: Inserter, load: LoadGatherOp, block: SSAValue, rows: Numbers) -> SSAValue:

@@ -77,7 +77,7 @@ class PositionAnalysis:
             return None
         rows, columns = (each.moved(lambda known: np.broadcast_to(known, shape)) for each in found)
         counted = columns.known[0, 0] + np.arange(shape[1])
-        if np.any(rows.known != rows.known[:, :1]) or np.any(columns.known != counted):
+        if np.any(rows.known != rows.known[:, :1]) or np.any(columns.known != counted) or columns.named:
             return None
         at = Positions(rows, columns, reader.metadata)
         asked = reader.asked(load.mask, at)
