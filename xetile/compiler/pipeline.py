@@ -50,9 +50,9 @@ from xetile.passes.loops.index_set_splitting import IndexSetSplitting
 from xetile.passes.loops.raise_gathers import RaiseGathers
 from xetile.passes.loops.reassociate import Reassociate
 from xetile.passes.loops.relax_maximum import RelaxMaximum
-from xetile.passes.loops.row_sums_by_mma import RowSumsByMma
+from xetile.passes.loops.row_sums.row_sums_by_mma import RowSumsByMma
+from xetile.passes.loops.row_sums.sink_row_sums import SinkRowSums
 from xetile.passes.loops.simplify_indvars import SimplifyIndvars
-from xetile.passes.loops.sink_row_sums import SinkRowSums
 from xetile.passes.loops.strip_mine import StripMine
 from xetile.passes.loops.strip_mine.columns import StripMineColumns
 from xetile.passes.loops.strip_mine.pad_columns import PadColumns

@@ -31,7 +31,7 @@ from xegpu.mlir.vector import shape_of
 from xegpu.rewrite.inserter import Inserter, rewrite_in_place
 from xegpu.target.targets import Target
 from xetile.dialect.mma import TileMmaOp
-from xetile.passes.loops.carried_sums import CarriedSum, carried_sum, carry_wide
+from xetile.passes.loops.row_sums.carried_sums import CarriedSum, carried_sum, carry_wide
 
 
 @dataclass(frozen=True)

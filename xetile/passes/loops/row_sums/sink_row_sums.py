@@ -24,7 +24,7 @@ from xegpu.mlir.arith import REASSOCIATE
 from xegpu.mlir.vector import ExtractStridedSliceOp, shape_of
 from xegpu.rewrite.inserter import Inserter, rewrite_in_place
 from xegpu.target.targets import Target
-from xetile.passes.loops.carried_sums import CarriedSum, carried_sum, carry_wide
+from xetile.passes.loops.row_sums.carried_sums import CarriedSum, carried_sum, carry_wide
 
 _SHARE = 8
 """Part of the registers that sums may have: a loop has operands, too."""

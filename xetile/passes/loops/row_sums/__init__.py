@@ -1,0 +1,1 @@
+"""Sums of rows that loops carry, in a form of several columns."""
