@@ -44,7 +44,7 @@ _CROWDED = 0.5
 """Fraction of the registers in fragments above which accesses of single elements go in loops: addresses of eight words
 at a time spilled 0.2 to 1 KB on dg2."""
 
-_KEPT = f"""static uint kept_in_lanes(uint number)
+_KEPT = f"""static uint xetile_kept_in_lanes(uint number)
 {{
 #ifdef {NO_VISA}
   return number;
@@ -177,7 +177,7 @@ class Emitter:
 
     def constant_lines(self) -> list[str]:
         """The statements that come first: of :meth:`lane_constant`."""
-        return [f"  const uint {name} = kept_in_lanes({expression});"
+        return [f"  const uint {name} = xetile_kept_in_lanes({expression});"
                 for (_, expression), name in self.lane_constants.items()]
 
     def assign(self, value: SSAValue, fragment: Fragment, expressions: Sequence[str]) -> None:

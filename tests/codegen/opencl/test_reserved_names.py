@@ -86,8 +86,8 @@ def test_what_the_rules_call_is_reserved() -> None:
         called.update({name: path.name for text in strings for name in re.findall(_CALLED, _plain(text))})
     assert {"get_group_id", "sub_group_broadcast", "as_int", "printf", "atomic_cmpxchg"} <= called.keys()
     # variables of inline vISA, a hint, and a regular expression
-    others = {"PAIRS", "ADDRESS", "AT", "MM", "RUN", "WORDS", "ZEROS", *"ABDEFHIKLMOPQRSTUVWXYZb", "DU", "FU", "TU",
-              "breakpoint"}
+    others = {"PAIRS", "ADDRESS", "AT", "MM", "RUN", "WORDS", "ZEROS", "OF_ALL", "EIGHTHS", "SIXTEENTHS",
+              *"ABDEFHIKLMOPQRSTUVWXYZb", "DU", "FU", "TU", "breakpoint"}
     assert not {name: file for name, file in called.items() if not is_reserved(name) and name not in others}
 
 
