@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -66,7 +67,7 @@ def scaled_product(A: Any, B: Any, C: Any, rows: Any, columns: Any, bias: Any, *
 
 @planned
 def scaled_matmul(a: Any, b: Any, a_scale: Any = None, b_scale: Any = None, *,
-                  formats: tuple[str | None, str | None] | None = None, bias: Any = None,
+                  formats: str | tuple[str | None, str | None] | None = None, bias: Any = None,
                   activation: str | Activation | None = None, out: Any = None, out_dtype: Any = None,
                   target: str | Target | None = None) -> Any:
     """Quantized product activation((a_scale * a) @ (b * b_scale) + bias) of 8-bit operands: integers, E4M3 or E5M2.
@@ -79,7 +80,7 @@ def scaled_matmul(a: Any, b: Any, a_scale: Any = None, b_scale: Any = None, *,
         a_scale: one factor a row of a: M elements, or one for all.
         b_scale: one factor a column of b: N elements, or one for all.
         formats: for operands of bytes (u8) that hold floats, as dpnp has no such type: ``"e4m3"``, ``"e5m2"``, or None
-            for integers, one each.
+            for integers; one for both, or one each.
         bias: N elements.
         activation, out, target: as for :func:`xetile.matmul`.
         out_dtype: element type of the result, by default f32.
@@ -91,8 +92,8 @@ def scaled_matmul(a: Any, b: Any, a_scale: Any = None, b_scale: Any = None, *,
         ShapeError, ElementTypeError, DeviceError: shapes, types or devices do not match.
     """
     with AtTheCall():
-        left, right = (
-            bytes_of(name, value, formats and formats[i]) for i, (name, value) in enumerate((("a", a), ("b", b))))
+        left, right = (bytes_of(name, value, format_)
+                       for name, value, format_ in zip(("a", "b"), (a, b), _formats_of(formats), strict=True))
         check_same_device(left, right)
         check_matrices(left, right)
         check_shapes(left, right)
@@ -141,13 +142,27 @@ def step_of(widen: bool) -> int:
     return WIDENED[0].depth if widen else 64
 
 
+def _formats_of(formats: Any) -> tuple[Any, Any]:
+    """Formats of both operands.
+
+    Raises:
+        ElementTypeError: it is neither one for both nor a pair.
+    """
+    if formats is None or isinstance(formats, str):
+        return formats, formats
+    if not isinstance(formats, Sequence) or len(formats) != 2:
+        raise ElementTypeError("XT7050", f"formats is {formats!r}",
+                               f"pass one of {', '.join(FORMATS)}, or a pair of them")
+    return formats[0], formats[1]
+
+
 def bytes_of(name: str, value: Any, format_: str | None) -> Operand:
     """Operand of 8-bit integers or 8-bit floats.
 
     Raises:
         ElementTypeError: it is neither, or there is no such format.
     """
-    if format_ is not None and format_ not in FORMATS:
+    if format_ is not None and (not isinstance(format_, str) or format_ not in FORMATS):
         raise ElementTypeError("XT7050",
                                f"there is no format {format_!r} of 8-bit floats", f"use one of {', '.join(FORMATS)}")
     operand = Operand.of(name, value)

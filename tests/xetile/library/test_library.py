@@ -298,7 +298,8 @@ def test_floats_of_eight_bits(name: str) -> None:
     every = np.arange(256, dtype=np.uint8)
     one = np.ones((1, 3), kind)
     for result in (xt.scaled_matmul(every[:, None].view(kind), one),
-                   both(xt.scaled_matmul, every[:, None], one.view(np.uint8), formats=(name[:4], name[:4]))[1]):
+                   both(xt.scaled_matmul, every[:, None], one.view(np.uint8), formats=(name[:4], name[:4]))[1],
+                   both(xt.scaled_matmul, every[:, None], one.view(np.uint8), formats=name[:4])[1]):
         np.testing.assert_array_equal(result[:, 0], every.view(kind).astype(np.float32))
     a, b = normal(19, 96, dtype=kind), normal(96, 33, dtype=kind)
     check_bound(xt.scaled_matmul(a, b), a, b)

@@ -40,6 +40,13 @@ def test_a_scale_that_is_no_number(scale: Any) -> None:
     assert np.array_equal(xt.attention(HEADS, HEADS, HEADS, scale=np.float64(0.5)), HEADS)
 
 
+@pytest.mark.parametrize("formats", ["e4m3fn", "e", ("e4m3",), ("e4m3", "e4m3", "e4m3"), ("e4m3", 5), 5], ids=str)
+def test_formats_that_are_none(formats: Any) -> None:
+    matrix = np.ones((8, 8), np.uint8)
+    with pytest.raises(xt.ElementTypeError, match=r"(?s)XT7050.*one of e4m3, e5m2"):
+        xt.scaled_matmul(matrix, matrix, formats=formats)
+
+
 @pytest.mark.parametrize("target", ["cpu", "pvc"])
 def test_heads_of_no_size_give_the_mean_of_the_values(target: str) -> None:
     v = np.arange(64, dtype=np.float32).reshape(1, 8, 8)
