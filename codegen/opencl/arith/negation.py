@@ -34,7 +34,7 @@ def hidden_negation(emitter: Emitter, operation: Operation) -> int | None:
     if emitter.target.is_cpu or (negated := _negated(operation)) is None:
         return None
     value = operation.operands[negated]
-    return negated if _meets_zero(emitter, operation.results[0], {_root(value)}, set()) else None
+    return negated if _meets_zero(emitter, operation.results[0], _root(value)) else None
 
 
 def hidden_sign(emitter: Emitter, operation: Operation) -> int | None:
@@ -91,42 +91,39 @@ def _negated(operation: Operation) -> int | None:
     return None
 
 
-def _meets_zero(emitter: Emitter, value: SSAValue, roots: set[SSAValue], followed: set[Use]) -> bool:
-    """Whether a value that begins with a negation is added to what may be zero, or chosen instead of what it negates.
-
-    Args:
-        emitter: the emitter.
-        value: the negation, or what follows from it.
-        roots: what is negated, without conversions; nothing once the negation is multiplied.
-        followed: the uses that were looked at; they are added to.
-    """
-    for use in [*value.uses]:
-        if use in followed:
-            continue
-        followed.add(use)
-        user, index = use.operation, use.index
-        if _drops_zero(emitter, user, index) or any(_root(other) in roots for other in _alternatives(user, index)):
-            return True
-        results: Iterable[SSAValue] = outgoing(user, index) or ()
-        if isinstance(user, _KEEPS_NEGATION) and not (isinstance(user, SelectOp) and index == 0):
-            results = user.results
-        own = set() if isinstance(user, (arith.MulfOp, arith.DivfOp)) else roots
-        if any(_meets_zero(emitter, result, own, followed) for result in results):
-            return True
+def _meets_zero(emitter: Emitter, negation: SSAValue, negated: SSAValue) -> bool:
+    """Whether a negation comes to a sum with what may be zero, or to a choice between it and what it negates."""
+    followed: set[Use] = set()
+    pending = [(negation, True)]
+    while pending:
+        value, is_negation = pending.pop()  # a product of the negation is no longer that of the operand
+        for use in value.uses:
+            if use in followed:
+                continue
+            followed.add(use)
+            user, index = use.operation, use.index
+            if _drops_zero(emitter, user, index) or (is_negation and any(
+                    _root(other) is negated for other in _alternatives(user, index))):
+                return True
+            results: Iterable[SSAValue] = outgoing(user, index) or ()
+            if isinstance(user, _KEEPS_NEGATION) and not (isinstance(user, SelectOp) and index == 0):
+                results = user.results
+            is_multiplied = isinstance(user, (arith.MulfOp, arith.DivfOp))
+            pending += [(result, is_negation and not is_multiplied) for result in results]
     return False
 
 
 def _drops_zero(emitter: Emitter, user: Operation, index: int) -> bool:
     """Whether the compiler may drop the zero that an operation adds to a negation, its operand ``index``."""
     if isinstance(user, arith.AddfOp):
-        return zero_of(emitter, user) is None and may_be_zero(user.operands[1 - index], {}, {})
+        return zero_of(emitter, user) is None and may_be_zero(user.operands[1 - index])
     if isinstance(user, arith.SubfOp):
         return index == 0 and may_be_known(user.rhs, {})
     if not isinstance(user, math.FmaOp):
         return False
     if index == 2:
         return may_be_known(user.a, {}) and may_be_known(user.b, {})
-    return may_be_zero(user.c, {}, {}) and may_be_known(user.operands[1 - index], {})
+    return may_be_zero(user.c) and may_be_known(user.operands[1 - index], {})
 
 
 def _alternatives(user: Operation, index: int) -> tuple[SSAValue, ...]:

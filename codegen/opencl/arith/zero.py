@@ -9,7 +9,7 @@ conversion of an integer that is 0 by its bits. Of ``0.0f + -x`` it makes the di
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, UnrealizedConversionCastOp
@@ -49,45 +49,61 @@ def zero_of(emitter: Emitter, operation: Operation) -> int | None:
         return None
     others = (1,) if isinstance(operation, arith.SubfOp) else (
         i for i, value in enumerate(operation.operands) if _is_negation(value))
-    return next((1 - i for i in others if may_be_zero(operation.operands[1 - i], {}, {})), None)
+    return next((1 - i for i in others if may_be_zero(operation.operands[1 - i])), None)
 
 
 def _is_negation(value: SSAValue) -> bool:
     """Whether a value is ``-0.0 - x`` or ``x * -1``, or one of values of which one is, in a loop the initial one."""
-    owner = value.owner
-    if isinstance(owner, (BroadcastOp, UnrealizedConversionCastOp)):
-        return _is_negation(owner.operands[0])
-    if among := _chosen_from(value):
-        return any(map(_is_negation, among[:1] if isinstance(owner, Block) else among))
-    return (isinstance(owner, arith.SubfOp) and has(owner.lhs, lambda number: number == 0 and is_negative(number))) \
+    return any(
+        (isinstance(owner := each.owner, arith.SubfOp) and has(
+            owner.lhs, lambda number: number == 0 and is_negative(number)))
         or (isinstance(owner, arith.MulfOp) and any(
             has(factor, lambda number: number == -1) for factor in owner.operands))
+        for each in _sources(value, _first_choices))
 
 
-def may_be_zero(value: SSAValue, asked: dict[SSAValue, bool], known: dict[SSAValue, bool]) -> bool:
-    """Whether a compiler may know of a value, or of an element of it, that it is 0.0, if only in a loop's first step.
+def may_be_zero(value: SSAValue) -> bool:
+    """Whether a compiler may know that a value, or an element of it, is 0.0, if only in a loop's first step."""
+    known: dict[SSAValue, bool] = {}
+    return any(_is_zero(each, known) for each in _sources(value, _zero_if_one_is))
 
-    Args:
-        value: the value.
-        asked: the answers; False for values that are being asked for, which loops carry.
-        known: those of :func:`may_be_known`.
-    """
-    if value in asked:
-        return asked[value]
-    asked[value], owner = False, value.owner
+
+def _is_zero(value: SSAValue, known: dict[SSAValue, bool]) -> bool:
+    """Whether a compiler may know that a value is 0.0 by itself, not by one of the values that it has elements of."""
+    owner = value.owner
     if isinstance(owner, arith.ConstantOp):
-        asked[value] = has(value, lambda number: number == 0 and not is_negative(number))
-    elif isinstance(owner, _VALUE_OF_OPERAND):
-        asked[value] = any(may_be_zero(each, asked, known) for each in owner.operands)
-    elif among := _chosen_from(value):
-        asked[value] = any(may_be_zero(each, asked, known) for each in among)
-    elif isinstance(owner, _MAKES_ZERO):
-        asked[value] = True
-    elif isinstance(owner, _INTEGER_OPERATIONS):
-        asked[value] = _is_small(owner) or any(may_be_zero(each, asked, known) for each in owner.operands)
-    else:
-        asked[value] = may_be_known(value, known)
-    return asked[value]
+        return has(value, lambda number: number == 0 and not is_negative(number))
+    if isinstance(owner, _MAKES_ZERO):
+        return True
+    if isinstance(owner, _INTEGER_OPERATIONS):
+        return _is_small(owner)
+    return not _zero_if_one_is(value) and may_be_known(value, known)
+
+
+def _sources(value: SSAValue, of: Callable[[SSAValue], Sequence[SSAValue]]) -> Iterator[SSAValue]:
+    """A value, those that it is made of, and so on; each once."""
+    pending, seen = [value], {value}
+    while pending:
+        current = pending.pop()
+        yield current
+        found = [each for each in dict.fromkeys(of(current)) if each not in seen]
+        seen.update(found)
+        pending += found
+
+
+def _first_choices(value: SSAValue) -> Sequence[SSAValue]:
+    """Values of which a value is one, in a loop the initial one; what has its elements in another layout."""
+    owner = value.owner
+    if isinstance(owner, (BroadcastOp, UnrealizedConversionCastOp)):
+        return owner.operands
+    return _chosen_from(value)[:1] if isinstance(owner, Block) else _chosen_from(value)
+
+
+def _zero_if_one_is(value: SSAValue) -> Sequence[SSAValue]:
+    """Values of which one may be zero where a value is."""
+    if isinstance(owner := value.owner, (*_VALUE_OF_OPERAND, *_INTEGER_OPERATIONS)):
+        return owner.operands
+    return _chosen_from(value)
 
 
 def _is_small(owner: Operation) -> bool:
@@ -102,20 +118,41 @@ def _is_small(owner: Operation) -> bool:
     return dividend.low >= 0 and has(owner.rhs, lambda number: dividend.high < (2 ** number if shifts else number))
 
 
-def may_be_known(value: SSAValue, asked: dict[SSAValue, bool]) -> bool:
-    """Whether a compiler may know a value, as all that it is computed of."""
-    if value in asked:
-        return asked[value]
-    asked[value], owner = False, value.owner
-    if isinstance(owner, arith.ConstantOp):
-        asked[value] = True
-    elif among := incoming(value):
-        asked[value] = any(may_be_known(each, asked) for each in among)
-    elif isinstance(owner, Operation):  # the last operands first: those of a chain of sums are what is added
-        asked[value] = bool(owner.operands) and all(may_be_known(each, asked) for each in reversed(owner.operands))
-    elif isinstance(loop := owner.parent_op(), scf.ForOp):
-        asked[value] = may_be_known(loop.lb, asked)
-    return asked[value]
+def may_be_known(value: SSAValue, known: dict[SSAValue, bool]) -> bool:
+    """Whether a compiler may know a value, as all that it is computed of.
+
+    Args:
+        value: the value.
+        known: the answers; False for values that are being asked for, which loops carry.
+    """
+    pending = [] if value in known else [value]
+    known.setdefault(value, False)
+    while pending:
+        current = pending[-1]
+        parts, one_is_enough = _known_by(current)
+        for part in parts:
+            if part not in known:
+                known[part] = False
+                pending.append(part)
+                break
+            if known[part] is one_is_enough:
+                break
+        if pending[-1] is current:
+            combine = any if one_is_enough else all
+            known[current] = isinstance(current.owner, arith.ConstantOp) or \
+                (bool(parts) and combine(known[part] for part in parts))
+            pending.pop()
+    return known[value]
+
+
+def _known_by(value: SSAValue) -> tuple[Sequence[SSAValue], bool]:
+    """Values that a compiler knows a value by, and whether one of them is enough."""
+    owner = value.owner
+    if among := incoming(value):
+        return among, True
+    if isinstance(owner, Operation):  # the last operands first: those of a chain of sums are what is added
+        return owner.operands[::-1], False
+    return ((loop.lb,), True) if isinstance(loop := owner.parent_op(), scf.ForOp) else ((), True)
 
 
 def _chosen_from(value: SSAValue) -> Sequence[SSAValue]:

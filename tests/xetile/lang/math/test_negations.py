@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
@@ -70,3 +71,24 @@ def test_a_choice_between_two_signs_is_no_absolute_value(dtype: xt.DType, where:
     below, above = np.where(a < 0, -a, a), np.where(a > 0, a, -a)
     assert_same(c, np.concatenate([*[below] * 8, *[above] * 4, np.where(a < 0, a, -a), np.where(a > 0, -a, a),
                                    np.full((1, 16), -0.0)]))
+
+
+@xt.kernel
+def long_chain(A: Any, I: Any, C: Any, *, step: Any) -> None:  # noqa: E741
+    a, i = (xt.load_tile(xt.init_tile(X, (0, 0), (1, 16))) for X in (A, I))
+    value, number = -a, i
+    known = xt.zeros((1, 16), xt.f32)
+    for _ in range(1500):
+        value, number, known = step(value, number, known, a, i)
+    xt.store_tile(known - a + value + -number.to(xt.f32), xt.init_tile(C, (0, 0), (1, 16)))
+
+
+@pytest.mark.parametrize("step", [
+    lambda value, number, known, a, i: (value * a, number, known),
+    lambda value, number, known, a, i: (value, number + i, known),
+    lambda value, number, known, a, i: (value, number, known * 0.5 + 0.25),
+    lambda value, number, known, a, i: (xt.where(a > 1.0, value, a), number, known),
+], ids=["products of a negation", "integers", "constants", "choices"])
+def test_long_chains_are_followed(step: Any) -> None:
+    row = xt.Spec((1, 16), xt.f32)
+    assert long_chain.lower(row, xt.Spec((1, 16), xt.i32), row, step=step, target="pvc").opencl
