@@ -343,7 +343,9 @@ class Dequantization:
             row = vector_type(self.result.register, self.width)
             zero, scale = ("zero", f"({vector_type('float', self.width)})(as_float(scale))")
             if self.result is f16:
-                zero, scale = ("as_half((ushort)zero)", computed(f"({row})(as_half((ushort)scale))", f16, self.width))
+                zero, scale = (f"as_half((ushort){name})" if kind == "uint" else name
+                               for name, kind in zip(("zero", "scale"), self.row_types, strict=True))
+                scale = computed(f"({row})({scale})", f16, self.width)
             if self.bias_of_zero:
                 zero = f"({zero} - {self.bias_of_zero})"
             zero = computed(f"({row})({zero})", self.result, self.width)
