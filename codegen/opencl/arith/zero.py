@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects import arith, scf
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, UnrealizedConversionCastOp
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -49,45 +49,49 @@ def zero_of(emitter: Emitter, operation: Operation) -> int | None:
         return None
     others = (1,) if isinstance(operation, arith.SubfOp) else (
         i for i, value in enumerate(operation.operands) if _is_negation(value))
-    return next((1 - i for i in others if may_be_zero(operation.operands[1 - i], {}, {})), None)
+    return next((1 - i for i in others if may_be_zero(emitter, operation.operands[1 - i])), None)
 
 
 def _is_negation(value: SSAValue) -> bool:
     """Whether a value is ``-0.0 - x`` or ``x * -1``, or one of values of which one is, in a loop the initial one."""
-    owner = value.owner
-    if isinstance(owner, (BroadcastOp, UnrealizedConversionCastOp)):
-        return _is_negation(owner.operands[0])
-    if among := _chosen_from(value):
-        return any(map(_is_negation, among[:1] if isinstance(owner, Block) else among))
-    return (isinstance(owner, arith.SubfOp) and has(owner.lhs, lambda number: number == 0 and is_negative(number))) \
-        or (isinstance(owner, arith.MulfOp) and any(
-            has(factor, lambda number: number == -1) for factor in owner.operands))
+    pending, seen = [value], {value}
+    while pending:
+        owner = (value := pending.pop()).owner
+        if isinstance(owner, (BroadcastOp, UnrealizedConversionCastOp)):
+            among: Sequence[SSAValue] = owner.operands[:1]
+        elif among := _chosen_from(value):
+            among = among[:1] if isinstance(owner, Block) else among
+        elif (isinstance(owner, arith.SubfOp) and has(owner.lhs, is_negative_zero)) or (
+                isinstance(owner, arith.MulfOp) and any(has(factor, lambda number: number == -1)
+                                                        for factor in owner.operands)):
+            return True
+        pending += [each for each in among if each not in seen]
+        seen.update(among)
+    return False
 
 
-def may_be_zero(value: SSAValue, asked: dict[SSAValue, bool], known: dict[SSAValue, bool]) -> bool:
-    """Whether a compiler may know of a value, or of an element of it, that it is 0.0, if only in a loop's first step.
+def may_be_zero(emitter: Emitter, value: SSAValue) -> bool:
+    """Whether a compiler may know of an element of a value that it is 0.0, if only in a loop's first step."""
+    pending, seen = [value], {value}
+    while pending:
+        owner, sources = (value := pending.pop()).owner, _sources(value)
+        if isinstance(owner, arith.ConstantOp):
+            found = has(value, lambda number: number == 0 and not is_negative(number))
+        elif isinstance(owner, _INTEGER_OPERATIONS):
+            found = _is_small(owner)
+        else:
+            found = isinstance(owner, _MAKES_ZERO) or (not sources and value in emitter.known_values)
+        if found:
+            return True
+        pending += [each for each in reversed(sources) if each not in seen]
+        seen.update(sources)
+    return False
 
-    Args:
-        value: the value.
-        asked: the answers; False for values that are being asked for, which loops carry.
-        known: those of :func:`may_be_known`.
-    """
-    if value in asked:
-        return asked[value]
-    asked[value], owner = False, value.owner
-    if isinstance(owner, arith.ConstantOp):
-        asked[value] = has(value, lambda number: number == 0 and not is_negative(number))
-    elif isinstance(owner, _VALUE_OF_OPERAND):
-        asked[value] = any(may_be_zero(each, asked, known) for each in owner.operands)
-    elif among := _chosen_from(value):
-        asked[value] = any(may_be_zero(each, asked, known) for each in among)
-    elif isinstance(owner, _MAKES_ZERO):
-        asked[value] = True
-    elif isinstance(owner, _INTEGER_OPERATIONS):
-        asked[value] = _is_small(owner) or any(may_be_zero(each, asked, known) for each in owner.operands)
-    else:
-        asked[value] = may_be_known(value, known)
-    return asked[value]
+
+def _sources(value: SSAValue) -> Sequence[SSAValue]:
+    """Values of which a value is zero where one of them is."""
+    takes_operands = isinstance(value.owner, (*_VALUE_OF_OPERAND, *_INTEGER_OPERATIONS))
+    return value.owner.operands if takes_operands else _chosen_from(value)  # type: ignore[union-attr]
 
 
 def _is_small(owner: Operation) -> bool:
@@ -99,23 +103,8 @@ def _is_small(owner: Operation) -> bool:
     if not isinstance(owner, _QUOTIENTS):
         return False
     dividend, shifts = signed_range(owner.lhs), isinstance(owner, (arith.ShRSIOp, arith.ShRUIOp))
-    return dividend.low >= 0 and has(owner.rhs, lambda number: dividend.high < (2 ** number if shifts else number))
-
-
-def may_be_known(value: SSAValue, asked: dict[SSAValue, bool]) -> bool:
-    """Whether a compiler may know a value, as all that it is computed of."""
-    if value in asked:
-        return asked[value]
-    asked[value], owner = False, value.owner
-    if isinstance(owner, arith.ConstantOp):
-        asked[value] = True
-    elif among := incoming(value):
-        asked[value] = any(may_be_known(each, asked) for each in among)
-    elif isinstance(owner, Operation):  # the last operands first: those of a chain of sums are what is added
-        asked[value] = bool(owner.operands) and all(may_be_known(each, asked) for each in reversed(owner.operands))
-    elif isinstance(loop := owner.parent_op(), scf.ForOp):
-        asked[value] = may_be_known(loop.lb, asked)
-    return asked[value]
+    return dividend.low >= 0 and has(owner.rhs, lambda number: number >= 0 and (
+        dividend.high >> number == 0 if shifts else dividend.high < number))  # type: ignore[operator]
 
 
 def _chosen_from(value: SSAValue) -> Sequence[SSAValue]:
@@ -126,18 +115,33 @@ def _chosen_from(value: SSAValue) -> Sequence[SSAValue]:
 
 def has(value: SSAValue, test: Callable[[float], bool]) -> bool:
     """Whether a value is a constant of which an element passes a test."""
-    owner = value.owner
-    if isinstance(owner, (BroadcastOp, UnrealizedConversionCastOp)):
-        return has(owner.operands[0], test)
+    return any(map(test, _elements(value)))
+
+
+def has_only(value: SSAValue, test: Callable[[float], bool]) -> bool:
+    """Whether a value is a constant all of whose elements pass a test."""
+    elements = _elements(value)
+    return bool(elements) and all(map(test, elements))
+
+
+def _elements(value: SSAValue) -> Sequence[float]:
+    """The elements of a constant; of one number that one; none of other values."""
+    while isinstance(owner := value.owner, (BroadcastOp, UnrealizedConversionCastOp)):
+        value = owner.operands[0]
     attribute = owner.value if isinstance(owner, arith.ConstantOp) else None
     if isinstance(attribute, DenseIntOrFPElementsAttr):
-        return any(map(test, attribute.get_values()))
-    return isinstance(attribute, FloatAttr | IntegerAttr) and test(attribute.value.data)
+        return attribute.get_values()
+    return (attribute.value.data,) if isinstance(attribute, FloatAttr | IntegerAttr) else ()
 
 
 def is_negative(number: float) -> bool:
     """Whether a number has its sign bit set, as -0.0 has."""
     return math.copysign(1, number) < 0
+
+
+def is_negative_zero(number: float) -> bool:
+    """Whether a number is -0.0."""
+    return number == 0 and is_negative(number)
 
 
 def difference(zero: str, subtrahend: str, dtype: DType, width: int) -> str:
