@@ -8,14 +8,20 @@ compiler does not take that for a negation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from xdsl.dialects import arith, math, scf
 from xdsl.dialects.builtin import UnrealizedConversionCastOp
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue, Use
 
-from codegen.opencl.arith.zero import SAME_ELEMENTS, has, is_negative, may_be_known, may_be_zero, zero_of
+from codegen.opencl.arith.zero import (
+    SAME_ELEMENTS,
+    has_only,
+    is_negative_zero,
+    may_be_zero,
+    zero_of,
+)
 from codegen.opencl.emitter import Emitter
 from codegen.opencl.values import vector_type
 from xegpu.ir.dtypes import DType, bf16
@@ -33,8 +39,7 @@ def hidden_negation(emitter: Emitter, operation: Operation) -> int | None:
     """The operand that an operation negates in a way that a GPU's compiler must not see; None if it may see it."""
     if emitter.target.is_cpu or (negated := _negated(operation)) is None:
         return None
-    value = operation.operands[negated]
-    return negated if _meets_zero(emitter, operation.results[0], _root(value)) else None
+    return negated if _meets_zero(emitter, operation.results[0], _root(operation.operands[negated])) else None
 
 
 def hidden_sign(emitter: Emitter, operation: Operation) -> int | None:
@@ -43,7 +48,7 @@ def hidden_sign(emitter: Emitter, operation: Operation) -> int | None:
     if emitter.target.is_cpu or not isinstance(operation, arith.MulfOp):
         return None
     for index, operand in enumerate(operation.operands):
-        chosen = _root(operand).owner
+        chosen = _whole_root(operand).owner
         if isinstance(chosen, SelectOp) and all(_is_unit(arm) for arm in chosen.operands[1:]) and \
                 isinstance(order := _root(chosen.operands[0]).owner, CmpFOp) and \
                 _root(operation.operands[1 - index]) in map(_root, order.operands):
@@ -76,54 +81,61 @@ def _as_number(bits: str, dtype: DType, width: int) -> str:
 
 def _is_unit(value: SSAValue) -> bool:
     """Whether all elements of a constant, or of the negation of one, are 1 or -1."""
-    if (owner := _root(value).owner) and isinstance(owner, Operation) and (negated := _negated(owner)) is not None:
+    owner = _whole_root(value).owner
+    if isinstance(owner, Operation) and (negated := _negated(owner)) is not None:
         return _is_unit(owner.operands[negated])
-    return has(value, lambda number: abs(number) == 1) and not has(value, lambda number: abs(number) != 1)
+    return has_only(value, lambda number: abs(number) == 1)
 
 
 def _negated(operation: Operation) -> int | None:
-    """The operand of ``-0.0 - x``, ``x * -1``, ``x / -1``; None of other operations."""
+    """The operand of ``-0.0 - x``, ``x * -1``, ``x / -1``, in all elements; None of other operations."""
     if isinstance(operation, arith.SubfOp):
-        return 1 if has(operation.lhs, lambda number: number == 0 and is_negative(number)) else None
+        return 1 if has_only(operation.lhs, is_negative_zero) else None
     if isinstance(operation, (arith.MulfOp, arith.DivfOp)):
         sides = (0, 1) if isinstance(operation, arith.MulfOp) else (0,)
-        return next((i for i in sides if has(operation.operands[1 - i], lambda number: number == -1)), None)
+        return next((i for i in sides if has_only(operation.operands[1 - i], lambda number: number == -1)), None)
     return None
 
 
 def _meets_zero(emitter: Emitter, negation: SSAValue, negated: SSAValue) -> bool:
-    """Whether a negation comes to a sum with what may be zero, or to a choice between it and what it negates."""
-    followed: set[Use] = set()
-    pending = [(negation, True)]
-    while pending:
-        value, is_negation = pending.pop()  # a product of the negation is no longer that of the operand
+    """Whether a negation is added to what may be zero, or chosen instead of what it negates, itself or what follows
+    from it.
+
+    Args:
+        emitter: the emitter.
+        negation: the negation.
+        negated: what is negated, without conversions; the negation may be chosen instead of it until it is multiplied.
+    """
+    pending, followed = [(negation, True)], set[tuple[Use, bool]]()
+    while pending:  # chains of operations are longer than Python's stack
+        value, as_it_is = pending.pop()
         for use in value.uses:
-            if use in followed:
+            if (use, as_it_is) in followed:
                 continue
-            followed.add(use)
+            followed.add((use, as_it_is))
             user, index = use.operation, use.index
-            if _drops_zero(emitter, user, index) or (is_negation and any(
-                    _root(other) is negated for other in _alternatives(user, index))):
+            if _drops_zero(emitter, user, index) or (
+                    as_it_is and any(_root(other) is negated for other in _alternatives(user, index))):
                 return True
-            results: Iterable[SSAValue] = outgoing(user, index) or ()
+            results: Sequence[SSAValue] = outgoing(user, index) or ()
             if isinstance(user, _KEEPS_NEGATION) and not (isinstance(user, SelectOp) and index == 0):
                 results = user.results
-            is_multiplied = isinstance(user, (arith.MulfOp, arith.DivfOp))
-            pending += [(result, is_negation and not is_multiplied) for result in results]
+            still = as_it_is and not isinstance(user, (arith.MulfOp, arith.DivfOp))
+            pending += [(result, still) for result in results]
     return False
 
 
 def _drops_zero(emitter: Emitter, user: Operation, index: int) -> bool:
     """Whether the compiler may drop the zero that an operation adds to a negation, its operand ``index``."""
     if isinstance(user, arith.AddfOp):
-        return zero_of(emitter, user) is None and may_be_zero(user.operands[1 - index])
+        return zero_of(emitter, user) is None and may_be_zero(emitter, user.operands[1 - index])
     if isinstance(user, arith.SubfOp):
-        return index == 0 and may_be_known(user.rhs, {})
+        return index == 0 and user.rhs in emitter.known_values
     if not isinstance(user, math.FmaOp):
         return False
     if index == 2:
-        return may_be_known(user.a, {}) and may_be_known(user.b, {})
-    return may_be_zero(user.c) and may_be_known(user.operands[1 - index], {})
+        return user.a in emitter.known_values and user.b in emitter.known_values
+    return may_be_zero(emitter, user.c) and user.operands[1 - index] in emitter.known_values
 
 
 def _alternatives(user: Operation, index: int) -> tuple[SSAValue, ...]:
@@ -139,6 +151,14 @@ def _alternatives(user: Operation, index: int) -> tuple[SSAValue, ...]:
 def _root(value: SSAValue) -> SSAValue:
     """A value without conversions between floats and layouts."""
     while isinstance(owner := value.owner, (BroadcastOp, UnrealizedConversionCastOp, *_SAME_NUMBER)):
+        value = owner.operands[0]
+    return value
+
+
+def _whole_root(value: SSAValue) -> SSAValue:
+    """The same, of a value that has the elements of no other one beside it, as those with inserted slices have."""
+    while isinstance(owner := value.owner, (BroadcastOp, UnrealizedConversionCastOp, *_SAME_NUMBER)) and \
+            len(owner.operands) == 1:
         value = owner.operands[0]
     return value
 

@@ -9,9 +9,9 @@ conversion of an integer that is 0 by its bits. Of ``0.0f + -x`` it makes the di
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
-from xdsl.dialects import arith, scf
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, UnrealizedConversionCastOp
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -49,61 +49,49 @@ def zero_of(emitter: Emitter, operation: Operation) -> int | None:
         return None
     others = (1,) if isinstance(operation, arith.SubfOp) else (
         i for i, value in enumerate(operation.operands) if _is_negation(value))
-    return next((1 - i for i in others if may_be_zero(operation.operands[1 - i])), None)
+    return next((1 - i for i in others if may_be_zero(emitter, operation.operands[1 - i])), None)
 
 
 def _is_negation(value: SSAValue) -> bool:
     """Whether a value is ``-0.0 - x`` or ``x * -1``, or one of values of which one is, in a loop the initial one."""
-    return any(
-        (isinstance(owner := each.owner, arith.SubfOp) and has(
-            owner.lhs, lambda number: number == 0 and is_negative(number)))
-        or (isinstance(owner, arith.MulfOp) and any(
-            has(factor, lambda number: number == -1) for factor in owner.operands))
-        for each in _sources(value, _first_choices))
-
-
-def may_be_zero(value: SSAValue) -> bool:
-    """Whether a compiler may know that a value, or an element of it, is 0.0, if only in a loop's first step."""
-    known: dict[SSAValue, bool] = {}
-    return any(_is_zero(each, known) for each in _sources(value, _zero_if_one_is))
-
-
-def _is_zero(value: SSAValue, known: dict[SSAValue, bool]) -> bool:
-    """Whether a compiler may know that a value is 0.0 by itself, not by one of the values that it has elements of."""
-    owner = value.owner
-    if isinstance(owner, arith.ConstantOp):
-        return has(value, lambda number: number == 0 and not is_negative(number))
-    if isinstance(owner, _MAKES_ZERO):
-        return True
-    if isinstance(owner, _INTEGER_OPERATIONS):
-        return _is_small(owner)
-    return not _zero_if_one_is(value) and may_be_known(value, known)
-
-
-def _sources(value: SSAValue, of: Callable[[SSAValue], Sequence[SSAValue]]) -> Iterator[SSAValue]:
-    """A value, those that it is made of, and so on; each once."""
     pending, seen = [value], {value}
     while pending:
-        current = pending.pop()
-        yield current
-        found = [each for each in dict.fromkeys(of(current)) if each not in seen]
-        seen.update(found)
-        pending += found
+        owner = (value := pending.pop()).owner
+        if isinstance(owner, (BroadcastOp, UnrealizedConversionCastOp)):
+            among: Sequence[SSAValue] = owner.operands[:1]
+        elif among := _chosen_from(value):
+            among = among[:1] if isinstance(owner, Block) else among
+        elif (isinstance(owner, arith.SubfOp) and has(owner.lhs, is_negative_zero)) or (
+                isinstance(owner, arith.MulfOp) and any(has(factor, lambda number: number == -1)
+                                                        for factor in owner.operands)):
+            return True
+        pending += [each for each in among if each not in seen]
+        seen.update(among)
+    return False
 
 
-def _first_choices(value: SSAValue) -> Sequence[SSAValue]:
-    """Values of which a value is one, in a loop the initial one; what has its elements in another layout."""
-    owner = value.owner
-    if isinstance(owner, (BroadcastOp, UnrealizedConversionCastOp)):
-        return owner.operands
-    return _chosen_from(value)[:1] if isinstance(owner, Block) else _chosen_from(value)
+def may_be_zero(emitter: Emitter, value: SSAValue) -> bool:
+    """Whether a compiler may know of an element of a value that it is 0.0, if only in a loop's first step."""
+    pending, seen = [value], {value}
+    while pending:
+        owner, sources = (value := pending.pop()).owner, _sources(value)
+        if isinstance(owner, arith.ConstantOp):
+            found = has(value, lambda number: number == 0 and not is_negative(number))
+        elif isinstance(owner, _INTEGER_OPERATIONS):
+            found = _is_small(owner)
+        else:
+            found = isinstance(owner, _MAKES_ZERO) or (not sources and value in emitter.known_values)
+        if found:
+            return True
+        pending += [each for each in reversed(sources) if each not in seen]
+        seen.update(sources)
+    return False
 
 
-def _zero_if_one_is(value: SSAValue) -> Sequence[SSAValue]:
-    """Values of which one may be zero where a value is."""
-    if isinstance(owner := value.owner, (*_VALUE_OF_OPERAND, *_INTEGER_OPERATIONS)):
-        return owner.operands
-    return _chosen_from(value)
+def _sources(value: SSAValue) -> Sequence[SSAValue]:
+    """Values of which a value is zero where one of them is."""
+    takes_operands = isinstance(value.owner, (*_VALUE_OF_OPERAND, *_INTEGER_OPERATIONS))
+    return value.owner.operands if takes_operands else _chosen_from(value)  # type: ignore[union-attr]
 
 
 def _is_small(owner: Operation) -> bool:
@@ -115,44 +103,8 @@ def _is_small(owner: Operation) -> bool:
     if not isinstance(owner, _QUOTIENTS):
         return False
     dividend, shifts = signed_range(owner.lhs), isinstance(owner, (arith.ShRSIOp, arith.ShRUIOp))
-    return dividend.low >= 0 and has(owner.rhs, lambda number: dividend.high < (2 ** number if shifts else number))
-
-
-def may_be_known(value: SSAValue, known: dict[SSAValue, bool]) -> bool:
-    """Whether a compiler may know a value, as all that it is computed of.
-
-    Args:
-        value: the value.
-        known: the answers; False for values that are being asked for, which loops carry.
-    """
-    pending = [] if value in known else [value]
-    known.setdefault(value, False)
-    while pending:
-        current = pending[-1]
-        parts, one_is_enough = _known_by(current)
-        for part in parts:
-            if part not in known:
-                known[part] = False
-                pending.append(part)
-                break
-            if known[part] is one_is_enough:
-                break
-        if pending[-1] is current:
-            combine = any if one_is_enough else all
-            known[current] = isinstance(current.owner, arith.ConstantOp) or \
-                (bool(parts) and combine(known[part] for part in parts))
-            pending.pop()
-    return known[value]
-
-
-def _known_by(value: SSAValue) -> tuple[Sequence[SSAValue], bool]:
-    """Values that a compiler knows a value by, and whether one of them is enough."""
-    owner = value.owner
-    if among := incoming(value):
-        return among, True
-    if isinstance(owner, Operation):  # the last operands first: those of a chain of sums are what is added
-        return owner.operands[::-1], False
-    return ((loop.lb,), True) if isinstance(loop := owner.parent_op(), scf.ForOp) else ((), True)
+    return dividend.low >= 0 and has(owner.rhs, lambda number: number >= 0 and (
+        dividend.high >> number == 0 if shifts else dividend.high < number))  # type: ignore[operator]
 
 
 def _chosen_from(value: SSAValue) -> Sequence[SSAValue]:
@@ -163,18 +115,33 @@ def _chosen_from(value: SSAValue) -> Sequence[SSAValue]:
 
 def has(value: SSAValue, test: Callable[[float], bool]) -> bool:
     """Whether a value is a constant of which an element passes a test."""
-    owner = value.owner
-    if isinstance(owner, (BroadcastOp, UnrealizedConversionCastOp)):
-        return has(owner.operands[0], test)
+    return any(map(test, _elements(value)))
+
+
+def has_only(value: SSAValue, test: Callable[[float], bool]) -> bool:
+    """Whether a value is a constant all of whose elements pass a test."""
+    elements = _elements(value)
+    return bool(elements) and all(map(test, elements))
+
+
+def _elements(value: SSAValue) -> Sequence[float]:
+    """The elements of a constant; of one number that one; none of other values."""
+    while isinstance(owner := value.owner, (BroadcastOp, UnrealizedConversionCastOp)):
+        value = owner.operands[0]
     attribute = owner.value if isinstance(owner, arith.ConstantOp) else None
     if isinstance(attribute, DenseIntOrFPElementsAttr):
-        return any(map(test, attribute.get_values()))
-    return isinstance(attribute, FloatAttr | IntegerAttr) and test(attribute.value.data)
+        return attribute.get_values()
+    return (attribute.value.data,) if isinstance(attribute, FloatAttr | IntegerAttr) else ()
 
 
 def is_negative(number: float) -> bool:
     """Whether a number has its sign bit set, as -0.0 has."""
     return math.copysign(1, number) < 0
+
+
+def is_negative_zero(number: float) -> bool:
+    """Whether a number is -0.0."""
+    return number == 0 and is_negative(number)
 
 
 def difference(zero: str, subtrahend: str, dtype: DType, width: int) -> str:

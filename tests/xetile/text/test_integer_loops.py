@@ -7,6 +7,7 @@ import pytest
 
 import xetile as xt
 from tests.kernels import DEVICE, LANES, NUMPY, Execution
+from xegpu.support.errors import TextError
 
 TEXT = """
 func.func @f(%A: memref<24x32xf32>, %C: memref<24x32xf32>, %n: i32) {
@@ -59,3 +60,20 @@ def test_a_loop_counts_in_integers(execution: Execution, bounds: str, type_: str
         c[:] = 7
         execution.bind(xt.parse(each)["f"])[1](a, c, np.int32(3))
         np.testing.assert_array_equal(c, expected)
+
+
+@pytest.mark.parametrize(("types", "body"), [
+    ("i32, i32, i32", "^bb0(%i: i32):"), ("i32, i32, i32", ""), ("i32, i32, i32", "scf.yield"),
+    ("i32, i32, i32", "^bb0(%i: i64): scf.yield"), ("i64, i32, i64", "^bb0(%i: i64): scf.yield")],
+    ids=("empty", "nothing", "no counter", "another counter", "another bound"))
+def test_a_loop_that_is_not_well_formed_is_refused(types: str, body: str) -> None:
+    first, *_ = types.split(", ")
+    with pytest.raises(TextError) as error:
+        xt.parse(f"""func.func @f(%n: i32) {{
+  %a = arith.constant 4 : {first}
+  "scf.for"(%a, %n, %a) ({{
+    {body}
+  }}) : ({types}) -> ()
+  return
+}}""")
+    assert error.value.code == "XT2001"

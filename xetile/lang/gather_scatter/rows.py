@@ -23,8 +23,9 @@ from xetile.lang.creation import full, iota
 from xetile.lang.math import where
 
 _BEYOND = 1 << 30
-_INDEX_LIMIT = 1 << 31  # of an index of 32 bits
-"""Column that no row has, for those in front of the first one."""
+"""Column that no row has, for those in front of the first one; the opposite is no row."""
+_INDEX_LIMIT = 1 << 31
+"""Of an index of 32 bits: it is below."""
 
 
 def has_row_indices(offsets: Any) -> bool:

@@ -20,10 +20,19 @@ from xegpu.mlir.arith import IndexCastOp
 
 
 def count_in_indices(module: ModuleOp) -> None:
-    """Let every loop of a module count in indices."""
+    """Let every well-formed loop of a module count in indices; the others are left to the checks."""
     for loop in list(module.walk()):
-        if isinstance(loop, scf.ForOp) and all(isinstance(bound.type, IntegerType) for bound in loop.operands[:3]):
+        if isinstance(loop, scf.ForOp) and _counts_in_integers(loop):
             _convert(loop)
+
+
+def _counts_in_integers(loop: scf.ForOp) -> bool:
+    """Whether bounds, step and counter are of one type of integers, in a body that is not empty."""
+    blocks, types = loop.body.blocks, {bound.type for bound in loop.operands[:3]}
+    if len(blocks) != 1 or not blocks[0].args or blocks[0].first_op is None:
+        return False
+    types.add(blocks[0].args[0].type)
+    return len(types) == 1 and all(isinstance(each, IntegerType) for each in types)
 
 
 def _convert(loop: scf.ForOp) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
+from tests.kernels import EXECUTIONS, Execution, integers
 from tests.xetile.lang.math.test_zero_signs import EVERYWHERE, assert_same
 
 SUMS, CHOICES = 24, 15
@@ -73,22 +74,99 @@ def test_a_choice_between_two_signs_is_no_absolute_value(dtype: xt.DType, where:
                                    np.full((1, 16), -0.0)]))
 
 
+LANES = "!xegpu.tensor_desc<8x16xf32, #xegpu.sg_map<wi_layout = [1, 16], wi_data = [1, 1]>>"
+IN_PART = """
+func.func @in_part(%A: memref<8x16xf32>, %B: memref<8x16xf32>, %C: memref<8x16xf32>) {
+  %0 = arith.constant 0 : index
+  %ta = xetile.init_tile %A[%0, %0] : memref<8x16xf32> -> !xetile.tile<8x16xf32>
+  %tb = xetile.init_tile %B[%0, %0] : memref<8x16xf32> -> !xetile.tile<8x16xf32>
+  %tc = xetile.init_tile %C[%0, %0] : memref<8x16xf32> -> !xetile.tile<8x16xf32>
+  %a = xetile.load_tile %ta : !xetile.tile<8x16xf32> -> vector<8x16xf32>
+  %b = xetile.load_tile %tb : !xetile.tile<8x16xf32> -> vector<8x16xf32>
+  %z = arith.constant dense<0.0> : vector<4x16xf32>
+  %p = arith.constant dense<1.0> : vector<4x16xf32>
+  %n = arith.constant dense<-1.0> : vector<4x16xf32>
+  %h = vector.extract_strided_slice %a {offsets = [0, 0], sizes = [4, 16], strides = [1, 1]}
+      : vector<8x16xf32> to vector<4x16xf32>
+  %l = arith.cmpf olt, %h, %z : vector<4x16xf32>
+  %s = arith.select %l, %n, %p : vector<4x16xi1>, vector<4x16xf32>
+  %m = vector.insert_strided_slice %s, %b {offsets = [0, 0], strides = [1, 1]}
+      : vector<4x16xf32> into vector<8x16xf32> to vector<8x16xf32>
+  %x = vector.insert_strided_slice %h, %b {offsets = [0, 0], strides = [1, 1]}
+      : vector<4x16xf32> into vector<8x16xf32> to vector<8x16xf32>
+  %r = arith.mulf %m, %x : vector<8x16xf32>
+  xetile.store_tile %r, %tc : vector<8x16xf32>, !xetile.tile<8x16xf32>
+  return
+}
+"""
+OF_SOME_ELEMENTS = """
+func.func @of_some_elements(%A: memref<8x16xf32>, %C: memref<8x16xf32>) {
+  %0 = arith.constant 0 : index
+  %a = XeGPU.create_nd_tdesc %A, %0, %0 : memref<8x16xf32>, index, index into LANES
+  %c = XeGPU.create_nd_tdesc %C, %0, %0 : memref<8x16xf32>, index, index into LANES
+  %v = XeGPU.load_nd %a : LANES into vector<8x1xf32>
+  %w = arith.constant dense<[[-1.0], [2.0], [4.0], [-1.0], [-1.0], [-1.0], [0.5], [8.0]]> : vector<8x1xf32>
+  %z = arith.constant dense<[[0.0], [2.0], [4.0], [0.0], [0.0], [-1.0], [0.5], [8.0]]> : vector<8x1xf32>
+  %d = arith.divf %v, %w : vector<8x1xf32>
+  %s = arith.addf %d, %z : vector<8x1xf32>
+  XeGPU.store_nd %s, %c : vector<8x1xf32>, LANES
+  return
+}
+""".replace("LANES", LANES)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_a_part_with_other_factors_is_no_choice_of_signs(execution: Execution) -> None:
+    a, b = integers(np.random.default_rng(3), np.float32, 2, 8, 16)
+    c = np.full((8, 16), 7, np.float32)
+    execution.bind(xt.parse(IN_PART)["in_part"])[1](a, b, c)
+    np.testing.assert_array_equal(c, np.concatenate([np.abs(a[:4]), b[4:] * b[4:]]))
+
+
+@pytest.mark.parametrize("execution", [each for each in EXECUTIONS if each.target not in ("dg2", "cpu")], ids=str)
+def test_a_quotient_of_some_elements_is_no_negation(execution: Execution) -> None:
+    """It is written for the lanes of one target."""
+    a = integers(np.random.default_rng(3), np.float32, 8, 16)
+    c = np.full((8, 16), 7, np.float32)
+    divisors, added = np.array([-1, 2, 4, -1, -1, -1, 0.5, 8]), np.array([0, 2, 4, 0, 0, -1, 0.5, 8])
+    execution.bind(xt.parse(OF_SOME_ELEMENTS)["of_some_elements"])[1](a, c)
+    np.testing.assert_array_equal(c, a / divisors[:, None] + added[:, None])
+
+
 @xt.kernel
-def long_chain(A: Any, I: Any, C: Any, *, step: Any) -> None:  # noqa: E741
-    a, i = (xt.load_tile(xt.init_tile(X, (0, 0), (1, 16))) for X in (A, I))
-    value, number = -a, i
-    known = xt.zeros((1, 16), xt.f32)
-    for _ in range(1500):
-        value, number, known = step(value, number, known, a, i)
-    xt.store_tile(known - a + value + -number.to(xt.f32), xt.init_tile(C, (0, 0), (1, 16)))
+def long_chains(A: Any, C: Any, *, length: Any) -> None:
+    a = xt.load_tile(xt.init_tile(A, (0, 0), (1, 16)))
+    product, known = -a, xt.full((1, 16), 1.0, xt.f32)
+    for _ in range(length):
+        product, known = product * a, known * 0.5 + 0.5
+    xt.store_tile((product + 0.0) * (known - a), xt.init_tile(C, (0, 0), (1, 16)))
 
 
-@pytest.mark.parametrize("step", [
-    lambda value, number, known, a, i: (value * a, number, known),
-    lambda value, number, known, a, i: (value, number + i, known),
-    lambda value, number, known, a, i: (value, number, known * 0.5 + 0.25),
-    lambda value, number, known, a, i: (xt.where(a > 1.0, value, a), number, known),
-], ids=["products of a negation", "integers", "constants", "choices"])
-def test_long_chains_are_followed(step: Any) -> None:
-    row = xt.Spec((1, 16), xt.f32)
-    assert long_chain.lower(row, xt.Spec((1, 16), xt.i32), row, step=step, target="pvc").opencl
+def test_chains_are_longer_than_the_stack_of_python() -> None:
+    spec = xt.Spec((None, None), "f32")
+    text = str(long_chains.lower(spec, spec, length=600, target="pvc").opencl)
+    assert "^ (int)0x80000000" in text
+    assert "fma" in text
+
+
+FAR = """
+func.func @far(%n: i32, %C: memref<8x16xf32>) {
+  %0 = arith.constant 0 : index
+  %1 = arith.constant 1 : i32
+  %far = arith.constant 2147483647 : i32
+  %bit = arith.andi %n, %1 : i32
+  %none = arith.shrui %bit, %far : i32
+  %f = arith.sitofp %none : i32 to f32
+  %g = arith.sitofp %n : i32 to f32
+  %d = arith.subf %f, %g : f32
+  %v = vector.broadcast %d : f32 to vector<8x16xf32>
+  %c = xetile.init_tile %C[%0, %0] : memref<8x16xf32> -> !xetile.tile<8x16xf32>
+  xetile.store_tile %v, %c : vector<8x16xf32>, !xetile.tile<8x16xf32>
+  return
+}
+"""
+
+
+def test_a_shift_by_far_more_than_a_word_is_lowered() -> None:
+    """Its distance is no exponent: 2 to this power takes minutes."""
+    assert "fma" in str(xt.parse(FAR)["far"].lower(np.int32(1), xt.Spec((8, 16), "f32"), target="pvc").opencl)
