@@ -17,7 +17,6 @@ from codegen.opencl.prelude.macros import LIKELY, NO_VISA
 from codegen.opencl.reserved_names import KEYWORDS, RULES, is_reserved
 from codegen.opencl.source import Declaration, Prototype, predefined_in, split_prototypes
 from codegen.opencl.values import Coordinate, Descriptor, Fragment, empty, vector_type, width_of
-from xegpu.analysis.known_values import known_values
 from xegpu.analysis.register_pressure import fragment_bytes, live_bytes
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
 from xegpu.ir.dtypes import i1, of_mlir
@@ -84,6 +83,7 @@ class Emitter:
         self.inlined_words = self.branches = 0
         self.kernel: func.FuncOp | None = None
         self.in_bounds: dict[Operation, str] = {}
+        self.known_values: set[SSAValue] | None = None
         self.pending_stores: list[Any] = []
         self.lane_barriers: Collection[Operation] = ()
         self.depth = 1
@@ -91,12 +91,6 @@ class Emitter:
         self._names: set[str] = set(KEYWORDS | RULES)
         self._claimed: set[str] = set()
         self._tried: dict[str, int] = {}  # numbers below these are taken
-
-    @cached_property
-    def known_values(self) -> set[SSAValue]:
-        """The kernel's values that the device's compiler may know."""
-        assert self.kernel is not None
-        return known_values(self.kernel)
 
     @cached_property
     def is_crowded(self) -> bool:

@@ -19,6 +19,7 @@ from codegen.opencl.arith.zero import (
     SAME_ELEMENTS,
     has_only,
     is_negative_zero,
+    may_be_known,
     may_be_zero,
     zero_of,
 )
@@ -130,12 +131,12 @@ def _drops_zero(emitter: Emitter, user: Operation, index: int) -> bool:
     if isinstance(user, arith.AddfOp):
         return zero_of(emitter, user) is None and may_be_zero(emitter, user.operands[1 - index])
     if isinstance(user, arith.SubfOp):
-        return index == 0 and user.rhs in emitter.known_values
+        return index == 0 and may_be_known(emitter, user.rhs)
     if not isinstance(user, math.FmaOp):
         return False
     if index == 2:
-        return user.a in emitter.known_values and user.b in emitter.known_values
-    return may_be_zero(emitter, user.c) and user.operands[1 - index] in emitter.known_values
+        return may_be_known(emitter, user.a) and may_be_known(emitter, user.b)
+    return may_be_zero(emitter, user.c) and may_be_known(emitter, user.operands[1 - index])
 
 
 def _alternatives(user: Operation, index: int) -> tuple[SSAValue, ...]:

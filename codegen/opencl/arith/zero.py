@@ -20,6 +20,7 @@ from codegen.opencl.arith.operands import literal
 from codegen.opencl.emitter import Emitter
 from codegen.opencl.values import vector_type
 from xegpu.analysis.integral_floats import signed_range
+from xegpu.analysis.known_values import known_values
 from xegpu.dialect import reduction
 from xegpu.dialect.convert_layout import ConvertLayoutOp
 from xegpu.dialect.vector import ExtractScalarOp, PadOp, ShuffleOp
@@ -80,7 +81,7 @@ def may_be_zero(emitter: Emitter, value: SSAValue) -> bool:
         elif isinstance(owner, _INTEGER_OPERATIONS):
             found = _is_small(owner)
         else:
-            found = isinstance(owner, _MAKES_ZERO) or (not sources and value in emitter.known_values)
+            found = isinstance(owner, _MAKES_ZERO) or (not sources and may_be_known(emitter, value))
         if found:
             return True
         pending += [each for each in reversed(sources) if each not in seen]
@@ -105,6 +106,14 @@ def _is_small(owner: Operation) -> bool:
     dividend, shifts = signed_range(owner.lhs), isinstance(owner, (arith.ShRSIOp, arith.ShRUIOp))
     return dividend.low >= 0 and has(owner.rhs, lambda number: number >= 0 and (
         dividend.high >> number == 0 if shifts else dividend.high < number))  # type: ignore[operator]
+
+
+def may_be_known(emitter: Emitter, value: SSAValue) -> bool:
+    """Whether a compiler may know a value, as all that it is computed of."""
+    if emitter.known_values is None:
+        assert emitter.kernel is not None
+        emitter.known_values = known_values(emitter.kernel)
+    return value in emitter.known_values
 
 
 def _chosen_from(value: SSAValue) -> Sequence[SSAValue]:
