@@ -71,7 +71,7 @@ def test_pages_of_a_cache(execution: Execution, step: int, stored: Any) -> None:
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
-@pytest.mark.parametrize("keys", [40, 130])
+@pytest.mark.parametrize("keys", [40, 130, 330])
 @pytest.mark.parametrize("both", [False, True])
 def test_keys_of_an_index_vector(execution: Execution, keys: int, both: bool) -> None:
     """A part of a step, and several; rows that are named twice, and rows that there are not, which are zeros."""

@@ -174,7 +174,9 @@ def _written(emitter: Emitter, access: SlmAccess, addresses: _Addresses) -> Iter
         yield f"const {vector_type(word, width)} run{i} = {_gathered(emitter, access, run, word)};"
         pointer = _pointer(access, run, "")
         if run.together:
-            yield f"{_side_by_side(emitter, access, word, width, 'write')}({pointer}, run{i});"
+            plain = f"{_side_by_side(emitter, access, word, width, 'write')}({pointer}, run{i});"
+            yield from visa.stored_together(plain, f"run{i}", visa.stored_form(run, access.size), addresses[i]) \
+                if addresses else [plain]
         elif width == 1 or access.is_aligned(run):  # SYCL's compiler makes vstore8 two stores
             plain = f"*{_pointer(access, run, '', width)} = run{i};"
             yield from visa.stored(plain, f"run{i}", addresses[i]) if addresses else [plain]

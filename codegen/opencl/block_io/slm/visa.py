@@ -203,6 +203,34 @@ def stored(plain: str, words: str, at: Address) -> Iterator[str]:
     yield "#endif"
 
 
+def stored_form(run: Run, size: int) -> str:
+    """Data size of the message that stores a run of 32-bit words of all lanes; empty if there is none.
+
+    Args:
+        run: what is stored.
+        size: bytes of an element.
+    """
+    is_words = run.elements * size == 4 and len(run.words) > 1
+    return f"d64x{_REGISTER * len(run.words) // 2}t" if is_words and len(run.words) in (4, 8) else ""
+
+
+def stored_together(plain: str, words: str, form: str, at: Address) -> Iterator[str]:
+    """Statements that store words of all lanes, at an address in the first word of a register.
+
+    Args:
+        plain: the statement for compilers without vISA.
+        words: the variable.
+        form: data size of the message: see :func:`stored_form`.
+        at: the address.
+    """
+    yield f"#ifdef {NO_VISA}"
+    yield plain
+    yield "#else"
+    message = f"lsc_store.slm (M1_NM, 1) flat[%0+{at.distance:#x}]:a32 %1:{form}"
+    yield f'__asm__ volatile("{message}" : : "rw"({at.variable}), "rw"({words}) : "memory");'
+    yield "#endif"
+
+
 def _loads(results: Sequence[str], form: str, addresses: Sequence[Address]) -> str:
     """Statement of messages that load variables, each from its address."""
     variables = [*dict.fromkeys(at.variable for at in addresses)]
