@@ -141,7 +141,7 @@ def _read(emitter: Emitter, access: SlmAccess, near: int, addresses: _Addresses)
     if addresses:
         halves = visa.halves(access.runs, access.size, access.desc.sg_map.lanes)
         at = dict(zip(sorted((*wide, *halves)), addresses, strict=True))
-        yield from visa.kept(emitter, f"base + {access.start()}", messages, [at[i] for i in wide])
+        yield from visa.kept(emitter, f"base + {access.start()}", messages, [at[i] for i in wide], near)
         for i in halves:
             yield from visa.kept_half(_block_read(emitter, access, access.runs[i]), i, at[i])
         return

@@ -145,7 +145,7 @@ def together(address: str, messages: Sequence[tuple[int, int, int]], near: int, 
 
 
 def kept(emitter: Emitter, address: str, messages: Sequence[tuple[int, int, int]],
-         addresses: Sequence[Address]) -> Iterator[str]:
+         addresses: Sequence[Address], near: int) -> Iterator[str]:
     """Statements of messages whose addresses are in the first words of registers, which name their runs.
 
     Args:
@@ -153,8 +153,10 @@ def kept(emitter: Emitter, address: str, messages: Sequence[tuple[int, int, int]
         address: where the block starts.
         messages: of each the distance in bytes from there, the number of its first run, and how many it has.
         addresses: of each its address.
+        near: as for :func:`together`.
     """
-    most = _FEW if any(at.count > 1 for at in addresses) else 1
+    is_dense = near > _TOGETHER * MESSAGE and any(at.distance for at in addresses)
+    most = _FEW if is_dense or any(at.count > 1 for at in addresses) else 1
     for start in range(0, len(messages), most):
         part, places = messages[start:start + most], addresses[start:start + most]
         for _, first, count in part:
