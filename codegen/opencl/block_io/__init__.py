@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from codegen.opencl.arith import predicate
@@ -15,6 +16,7 @@ from codegen.opencl.block_io.slm import addresses as slm_addresses
 from codegen.opencl.emitter import Emitter, Rule, atom, wrapping, zero_in_step
 from codegen.opencl.values import ArrayValue, Coordinate, Descriptor, Fragment, block_word
 from codegen.opencl.vector import shuffle_rows
+from xegpu.analysis.memory_access import access_kind
 from xegpu.dialect.block_io import (
     CreateNdTdescOp,
     GetNdOffsetsOp,
@@ -27,6 +29,7 @@ from xegpu.dialect.block_io import (
 )
 from xegpu.dialect.bounds import InBoundsOp, NoAliasOp
 from xegpu.dialect.types import TensorDesc, valid_of
+from xegpu.ir.kernel_attributes import function_of
 from xegpu.ir.memref import is_address
 from xegpu.layout import lane_map
 from xegpu.layout.lane_map import LaneMap
@@ -62,6 +65,16 @@ def matrix(emitter: Emitter, operation: CreateNdTdescOp, array: ArrayValue,
     return replace(array, name=name), Coordinate((first,))
 
 
+def _is_stored_by_columns(operation: CreateNdTdescOp) -> bool:
+    """Whether the rows of a descriptor follow each other in memory, element by element."""
+    function = function_of(operation)
+    kinds = function.attributes.get("xegpu.access")
+    if not isinstance(kinds, ArrayAttr):
+        return False
+    names = [kind.data for kind in kinds if isinstance(kind, StringAttr)]
+    return access_kind(operation, dict(zip(function.body.block.args, names, strict=True))).endswith("columns")
+
+
 def _create(emitter: Emitter, operation: CreateNdTdescOp) -> None:
     array: ArrayValue = emitter.values[operation.source]
     if is_address(operation.source.type):
@@ -75,7 +88,9 @@ def _create(emitter: Emitter, operation: CreateNdTdescOp) -> None:
     row, column = (emitter.coordinate(offset) for offset in operation.offsets[-2:])
     array, row = matrix(emitter, operation, array, row)
     column = column.plus(zero_in_step(emitter, operation))
-    step = "1" if desc_of(operation.result).block.access == "rows" else step
+    access = desc_of(operation.result).block.access
+    step = "1" if access == "rows" else step
+    pitch = "1" if access == "strided" and _is_stored_by_columns(operation) else pitch
     emitter.values[operation.result] = Descriptor(array, height, width, pitch, step, row, column)
     slm_addresses.prepare(emitter, operation)
 

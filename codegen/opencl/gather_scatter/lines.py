@@ -14,6 +14,7 @@ from codegen.opencl.values import ArrayValue, Fragment, vector_type
 from xegpu.dialect import gather_scatter as ops
 from xegpu.dialect.block_io import desc_of
 from xegpu.ir.dtypes import DType
+from xegpu.ir.matchers import number
 
 _ZEROS = """constant uint xetile_zeros[64] __attribute__((aligned(64))) = {0};
 
@@ -24,6 +25,11 @@ static global const uint *words_or_zeros(global const uint *words, bool active)
 """
 """What is masked off is read from zeros: a predicated message leaves registers as they are, so that zeros would have to
 be written to them first, with an instruction for each."""
+
+
+_REACH = 1 << 15
+"""Bytes that a message may lie from its address: these are surely in the field of its instruction, of 20 bits on Xe2
+with a sign."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,7 @@ class _Rows:
         messages: how many pointers.
         lanes: of a subgroup.
         masks: what each pointer's length says: nothing, whether a chunk is there, or how many of its elements.
+        distance: elements from pointers to what is loaded, where messages of 8 bytes a lane take it; else zero.
     """
 
     dtype: DType
@@ -46,11 +53,12 @@ class _Rows:
     messages: int
     lanes: int
     masks: Literal["", "_whole", "_masked"]
+    distance: int = 0
 
     @property
     def name(self) -> str:
         """Its name."""
-        return f"load_rows{self.masks}_{self.dtype}_{self.width}"
+        return f"load_rows{self.masks}_{self.dtype}_{self.width}{f'_at_{self.distance}' if self.distance else ''}"
 
     @property
     def letters(self) -> str:
@@ -83,10 +91,12 @@ class _Rows:
         """Messages of 8 bytes a lane."""
         declared = [f".decl ROWS{i} v_type=G type=uq num_elts={self.lanes} align=GRF alias=<%0, "
                     f"{i * self.lanes * ops.CHUNK_BYTES}>" for i in range(self.messages)]
-        loads = [f"lsc_load.ugm (M1_NM, {self.lanes}) ROWS{i}:d64 flat[%{i + 1}]:a64" for i in range(self.messages)]
+        at = f"+{self.distance * self.dtype.bytes:#x}" if self.distance else ""
+        loads = [f"lsc_load.ugm (M1_NM, {self.lanes}) ROWS{i}:d64 flat[%{i + 1}{at}]:a64" for i in range(self.messages)]
         chosen = [f"((global const {self.dtype.opencl} *)words_or_zeros((global const uint *){letter}, n{letter} > 0))"
                   if self.masks else letter for letter in self.letters]
-        return _assembly([*declared, *loads], '"=rw"(rows)', [f"(ulong)({each} + offset)" for each in chosen])
+        behind = "" if self.distance else " + offset"
+        return _assembly([*declared, *loads], '"=rw"(rows)', [f"(ulong)({each}{behind})" for each in chosen])
 
     def _masked(self) -> str:
         """Messages of a word a lane, of which each two are put together to 8 bytes."""
@@ -114,7 +124,9 @@ def load_rows(emitter: Emitter, operation: ops.LoadRowsOp) -> None:
     lengths = [] if operation.lengths is None else emitter.fragment(operation.lengths).words()
     masks: Literal["", "_whole", "_masked"] = "" if not lengths else "_masked" if operation.whole is None else "_whole"
     dtype = desc_of(operation.descs[0]).dtype
-    rows = _Rows(dtype, fragment.width, len(descs), emitter.subgroup, masks)
+    distance = number(operation.offset) or 0
+    is_immediate = emitter.target.immediate_offsets and masks != "_masked" and 0 < distance * dtype.bytes < _REACH
+    rows = _Rows(dtype, fragment.width, len(descs), emitter.subgroup, masks, distance if is_immediate else 0)
     if masks:
         declare_predicated(emitter, dtype)
         emitter.external(LOAD, load_prototype("uint"))

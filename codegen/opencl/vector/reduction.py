@@ -17,7 +17,7 @@ from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.prelude.macros import MAXNUM
 from codegen.opencl.values import Fragment, computed, narrowed, vector_type
 from codegen.opencl.vector import row_regions
-from codegen.opencl.vector.lane_exchange import Combine, Words, bits_in, bits_out, called, index_table
+from codegen.opencl.vector.lane_exchange import Combine, Words, bits_in, bits_out, called, index_table, shuffled_type
 from xegpu.dialect.reduction import BroadcastOp, ReduceOp
 from xegpu.ir.dtypes import DType
 from xegpu.layout import lane_map
@@ -195,6 +195,10 @@ def _fetched(emitter: Emitter, words: Sequence[str], holder: list[int], index: l
     if len(set(holder)) == 1:
         fetch = "intel_sub_group_shuffle" if emitter.target.block_io else "sub_group_broadcast"
         return bits_out(f"{fetch}({bits_in(word, dtype)}, {holder[0]}u)", dtype)
+    each = holder.count(holder[0])
+    is_repeated = holder == [holder[0] + lane // each for lane in range(len(holder))]
+    if is_repeated and emitter.target.register_bytes == 64 and shuffled_type(dtype) == "uint":
+        return bits_out(f"{row_regions.repeat_lanes(emitter, holder[0], each)}({bits_in(word, dtype)})", dtype)
     table = index_table(holder, "(uint)get_sub_group_local_id()")
     return bits_out(f"intel_sub_group_shuffle({bits_in(word, dtype)}, {table})", dtype)
 

@@ -48,6 +48,27 @@ def reduce_words(words: Words, axes: Sequence[int], target: LaneBits, combine: C
     words.arrange(target)
 
 
+def repeat_lanes(emitter: Emitter, first: int, each: int) -> str:
+    """Define the function that gives so many lanes in turn the word of one lane, from a lane on; returns its name.
+
+    A region of a register with a horizontal stride of 0 is that, in one instruction, where a shuffle makes an address
+    for each lane.
+    """
+    name = f"repeat_lanes_by_{each}_from_{first}"
+    emitter.function(f"""static uint {name}(uint word)
+{{
+#ifdef {NO_VISA}
+  return intel_sub_group_shuffle(word, (uint)get_sub_group_local_id() / {each}u + {first}u);
+#else
+  uint words;
+  __asm__("mov (M1_NM, {_LANES}) %0(0,0)<1> %1(0,{first})<1;{each},0>" : "=rw"(words) : "rw"(word));
+  return words;
+#endif
+}}
+""")
+    return name
+
+
 def applies(words: Words, axes: Sequence[int], c_type: str, target: LaneBits) -> bool:
     """Whether words are rows of 16 lanes, of which lane ``l`` of the result holds row ``l`` or ``l % 8``."""
     rows = [bit for bit in words.unit if bit[0] not in axes]

@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import xetile as xt
 from benchmarks.trial_kernels import TRIALS
 from benchmarks.trial_kernels.attention_kernels import (
     backward_dkdv_in_parts,
@@ -71,7 +72,7 @@ def test_pages_of_a_cache(execution: Execution, step: int, stored: Any) -> None:
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
-@pytest.mark.parametrize("keys", [40, 130])
+@pytest.mark.parametrize("keys", [40, 130, 330])
 @pytest.mark.parametrize("both", [False, True])
 def test_keys_of_an_index_vector(execution: Execution, keys: int, both: bool) -> None:
     """A part of a step, and several; rows that are named twice, and rows that there are not, which are zeros."""
@@ -85,6 +86,15 @@ def test_keys_of_an_index_vector(execution: Execution, keys: int, both: bool) ->
     execution.bind(gathered_keys)[2, 2](q, cached_k, cached_v if both else plain, out, slots, both=both,
                                         **{**SMALL, "BN": 64})
     np.testing.assert_allclose(out, _attention(q, k[None], v[None] if both else plain), atol=0.03)
+
+
+@pytest.mark.parametrize("target", ["pvc", "bmg"])
+def test_addresses_of_gathered_values(target: str) -> None:
+    """Blocks of the same rows are constant distances from addresses that they share, where messages take them."""
+    heads, cache = xt.Spec((None, None, 64), xt.bf16), xt.Spec((None, 64), xt.bf16)
+    slots = xt.Spec((None, 1), xt.i32)
+    text = gathered_keys.lower(heads, cache, cache, heads, slots, target=target, both=True).opencl
+    assert [f"ROWS1:d64 flat[%2+{at:#x}]:a64" in text for at in (32, 64, 96)] == [target == "bmg"] * 3
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)

@@ -141,7 +141,7 @@ def _read(emitter: Emitter, access: SlmAccess, near: int, addresses: _Addresses)
     if addresses:
         halves = visa.halves(access.runs, access.size, access.desc.sg_map.lanes)
         at = dict(zip(sorted((*wide, *halves)), addresses, strict=True))
-        yield from visa.kept(emitter, f"base + {access.start()}", messages, [at[i] for i in wide])
+        yield from visa.kept(emitter, f"base + {access.start()}", messages, [at[i] for i in wide], near)
         for i in halves:
             yield from visa.kept_half(_block_read(emitter, access, access.runs[i]), i, at[i])
         return
@@ -174,7 +174,9 @@ def _written(emitter: Emitter, access: SlmAccess, addresses: _Addresses) -> Iter
         yield f"const {vector_type(word, width)} run{i} = {_gathered(emitter, access, run, word)};"
         pointer = _pointer(access, run, "")
         if run.together:
-            yield f"{_side_by_side(emitter, access, word, width, 'write')}({pointer}, run{i});"
+            plain = f"{_side_by_side(emitter, access, word, width, 'write')}({pointer}, run{i});"
+            yield from visa.stored_together(plain, f"run{i}", visa.stored_form(run, access.size), addresses[i]) \
+                if addresses else [plain]
         elif width == 1 or access.is_aligned(run):  # SYCL's compiler makes vstore8 two stores
             plain = f"*{_pointer(access, run, '', width)} = run{i};"
             yield from visa.stored(plain, f"run{i}", addresses[i]) if addresses else [plain]

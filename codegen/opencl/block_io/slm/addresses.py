@@ -80,7 +80,8 @@ def distances(emitter: Emitter, operation: Access) -> list[int]:
         first = sorted((*wide, *halves)) if sum(wide.values()) + len(halves) == len(access.runs) else []
         runs = [access.runs[i] for i in first]
     else:
-        runs = access.runs if all(_is_largest(access, run) for run in access.runs) else []
+        is_apart = all(_is_largest(access, run) for run in access.runs)
+        runs = access.runs if is_apart or (emitter.target.immediate_offsets and is_together(access)) else []
     down, across = weights(access)
     return [(row * down + column * across + run.start) * access.size for run in runs]
 
@@ -88,6 +89,11 @@ def distances(emitter: Emitter, operation: Access) -> list[int]:
 def _is_largest(access: SlmAccess, run: Run) -> bool:
     """Whether one message stores a run, and no larger one could."""
     return not run.together and access.is_aligned(run) and len(run.words) * run.elements * access.size == _STORED
+
+
+def is_together(access: SlmAccess) -> bool:
+    """Whether all messages store words that all lanes have together, a register of them or several."""
+    return bool(access.runs) and all(run.together and visa.stored_form(run, access.size) for run in access.runs)
 
 
 def access_of(emitter: Emitter, operation: Access) -> SlmAccess:

@@ -8,7 +8,8 @@ A step that exchanges copies stores to one half of a buffer and loads from the o
 other way round. Where messages take no distances (``Target.immediate_offsets``), each of them has its address in a
 register. Made anew in each step they take an instruction or two each, and four more where a message may not have read
 the register yet that is written. Here the loop keeps them, and one 32-lane addition takes two of them to the other
-half, behind the products, when all messages are done.
+half, behind the products, when all messages are done. Where messages take distances, those of one array that are a
+constant apart share a register.
 
 In an unrolled loop each step has a half of its own, at addresses that do not change: see
 :mod:`codegen.opencl.block_io.slm.addresses`.
@@ -52,13 +53,20 @@ class _Half:
 
 @dataclass(frozen=True)
 class _Message:
-    """A message of a step: its operation, the expression of its address in the first step, the bytes from there to that
-    in the second one, and the half that it goes to."""
+    """A message of a step: its operation, the terms of its address in the first step, the elements from there on and
+    the bytes of an element, the bytes to its address in the second step, and the half that it goes to."""
 
     operation: Access
-    address: str
+    base: tuple[str, ...]
+    distance: int
+    size: int
     flip: int
     half: _Half
+
+    @property
+    def address(self) -> str:
+        """Expression of the address in the first step."""
+        return " + ".join([*self.base, str(self.distance)])
 
 
 def declare(emitter: Emitter, loop: scf.ForOp) -> list[str]:
@@ -67,12 +75,14 @@ def declare(emitter: Emitter, loop: scf.ForOp) -> list[str]:
     Returns:
         what each step does to them, as expressions.
     """
-    if emitter.target.immediate_offsets or not emitter.target.block_io or main_loop_of(loop) is not None:
+    if not emitter.target.block_io or main_loop_of(loop) is not None:
         return []
     halves = _halves(loop)
     messages = [message for operation in loop.body.block.ops if isinstance(operation, (LoadNdOp, StoreNdOp))
                 for message in _messages(emitter, loop, operation, halves)] if halves else []
-    if not messages or not _has_registers(emitter, len(messages)):
+    shared = emitter.target.immediate_offsets
+    count = len({(message.flip, message.base) for message in messages} if shared else messages)
+    if not messages or not _has_registers(emitter, count):
         return []
     groups = defaultdict[int, list[_Message]](list)
     for message in messages:
@@ -81,14 +91,18 @@ def declare(emitter: Emitter, loop: scf.ForOp) -> list[str]:
     for distance, name in by.items():
         emitter.line(f"int {name} = {distance};")
     emitter.slm_flips[loop] = {message.half.position: by[abs(message.flip)] for message in messages}
-    steps = [step for flip, group in groups.items() for step in _registers(emitter, group, by[abs(flip)])]
+    registers = _shared_registers if shared else _registers
+    steps = [step for flip, group in groups.items() for step in registers(emitter, group, by[abs(flip)])]
     return [*steps, *(f"{name} = -{name}" for name in by.values())]
 
 
 def _has_registers(emitter: Emitter, count: int) -> bool:
-    """Whether so many addresses have registers beside a kernel's fragments."""
+    """Whether so many addresses have registers beside a kernel's fragments; those that messages share replace as many
+    others, which each step would make."""
     assert emitter.kernel is not None
     kept = sum(map(len, emitter.slm_addresses.values()))
+    if emitter.target.immediate_offsets:
+        return kept + count <= _MOST
     registers = requested_registers(emitter.kernel) or max(emitter.target.registers)
     return kept + count <= _MOST and emitter.live_registers + count <= _ROOM * registers
 
@@ -134,14 +148,18 @@ def _messages(emitter: Emitter, loop: scf.ForOp, operation: Access,
     (axis, half), = flipped
     if access.in_panel and half.flip % access.panels.unit[axis]:  # not as far from everywhere in a panel
         return
-    row, column = (_in_first_step(emitter, terms, halves) for terms in sums)
-    array = emitter.values[create.source].name
-    parts = [array, access.start(f"({wrapping(row)})", f"({wrapping(column)})")]
-    if isinstance(operation, StoreNdOp):
-        parts.append(access.lane_offset())
-    weight = addresses.weights(access)[axis] * access.size
+    position, weights = [_in_first_step(emitter, terms, halves) for terms in sums], addresses.weights(access)
+    constant = 0
+    if not access.in_panel:
+        constant = sum(each.offset * weight for each, weight in zip(position, weights, strict=True))
+        position = [Coordinate(each.terms) for each in position]
+    row, column = map(wrapping, position)
+    base = [emitter.values[create.source].name, access.start(f"({row})", f"({column})")]
+    if isinstance(operation, StoreNdOp) and not addresses.is_together(access):
+        base.append(access.lane_offset())
     for distance in distances:
-        yield _Message(operation, " + ".join([*parts, str(distance // access.size)]), half.flip * weight, half)
+        yield _Message(operation, tuple(base), constant + distance // access.size, access.size,
+                       half.flip * weights[axis] * access.size, half)
 
 
 def _terms(value: SSAValue) -> list[SSAValue]:
@@ -170,6 +188,21 @@ def _registers(emitter: Emitter, messages: list[_Message], by: str) -> Iterator[
         for place, message in enumerate(pair):
             emitter.slm_halves.setdefault(message.operation, []).append(Address(name, 0, place, len(pair)))
         yield f"{_flip(emitter, len(pair), back)}(&{name}, {by})"
+
+
+def _shared_registers(emitter: Emitter, messages: list[_Message], by: str) -> Iterator[str]:
+    """Emit an address for those messages that are constant distances apart, and give what a step does to each."""
+    groups = defaultdict[tuple[str, ...], list[_Message]](list)
+    for message in messages:
+        groups[message.base].append(message)
+    emitter.function(addresses.MACRO, SLM_ADDRESS)
+    for group in groups.values():
+        name, first = emitter.name("at"), min(group, key=lambda message: message.distance)
+        emitter.line(f"{SLM_ADDRESS}({name}, {first.address});")
+        for message in group:
+            ahead = (message.distance - first.distance) * message.size
+            emitter.slm_halves.setdefault(message.operation, []).append(Address(name, ahead))
+        yield f"{_flip(emitter, 1, messages[0].flip < 0)}(&{name}, {by})"
 
 
 def _flip(emitter: Emitter, count: int, back: bool) -> str:

@@ -145,7 +145,7 @@ def together(address: str, messages: Sequence[tuple[int, int, int]], near: int, 
 
 
 def kept(emitter: Emitter, address: str, messages: Sequence[tuple[int, int, int]],
-         addresses: Sequence[Address]) -> Iterator[str]:
+         addresses: Sequence[Address], near: int) -> Iterator[str]:
     """Statements of messages whose addresses are in the first words of registers, which name their runs.
 
     Args:
@@ -153,8 +153,10 @@ def kept(emitter: Emitter, address: str, messages: Sequence[tuple[int, int, int]
         address: where the block starts.
         messages: of each the distance in bytes from there, the number of its first run, and how many it has.
         addresses: of each its address.
+        near: as for :func:`together`.
     """
-    most = _FEW if any(at.count > 1 for at in addresses) else 1
+    is_dense = near > _TOGETHER * MESSAGE and any(at.distance for at in addresses)
+    most = _FEW if is_dense or any(at.count > 1 for at in addresses) else 1
     for start in range(0, len(messages), most):
         part, places = messages[start:start + most], addresses[start:start + most]
         for _, first, count in part:
@@ -200,6 +202,34 @@ def stored(plain: str, words: str, at: Address) -> Iterator[str]:
     register, declared = _register(at, 0, "AT")
     message = f"lsc_store.slm (M1_NM, 16) flat[{register}+{at.distance:#x}]:a32 %1:d32x8"
     yield f'__asm__ volatile("{_block(declared, [message])}" : : "rw"({at.variable}), "rw"({words}) : "memory");'
+    yield "#endif"
+
+
+def stored_form(run: Run, size: int) -> str:
+    """Data size of the message that stores a run of 32-bit words of all lanes; empty if there is none.
+
+    Args:
+        run: what is stored.
+        size: bytes of an element.
+    """
+    is_words = run.elements * size == 4 and len(run.words) > 1
+    return f"d64x{_REGISTER * len(run.words) // 2}t" if is_words and len(run.words) in (4, 8) else ""
+
+
+def stored_together(plain: str, words: str, form: str, at: Address) -> Iterator[str]:
+    """Statements that store words of all lanes, at an address in the first word of a register.
+
+    Args:
+        plain: the statement for compilers without vISA.
+        words: the variable.
+        form: data size of the message: see :func:`stored_form`.
+        at: the address.
+    """
+    yield f"#ifdef {NO_VISA}"
+    yield plain
+    yield "#else"
+    message = f"lsc_store.slm (M1_NM, 1) flat[%0+{at.distance:#x}]:a32 %1:{form}"
+    yield f'__asm__ volatile("{message}" : : "rw"({at.variable}), "rw"({words}) : "memory");'
     yield "#endif"
 
 
