@@ -117,6 +117,8 @@ class Target:
         caches: what its messages may say of the caches; None where nothing can be said.
         surface_states: whether arrays are addressed by surface states (:mod:`xegpu.target.surface_state`).
         rounds_division: whether it has the macros of exact division (``math.invm``), as cores with f64 have.
+        bf16_arithmetic: whether its vector unit adds and multiplies bf16; else it is an operand or the result of
+            an instruction of f32, which there it may not be.
         named_barriers: whether some subgroups of a work-group can wait for each other without the rest.
         block_scales: whether its products of 8-bit floats take a scale for each 32 elements.
         llvm_chip: its name in LLVM's own lowering of XeGPU; None where that does not know it.
@@ -147,6 +149,7 @@ class Target:
     caches: Caches | None = None
     surface_states: bool = False
     rounds_division: bool = True
+    bf16_arithmetic: bool = False
     named_barriers: bool = False
     block_scales: bool = False
     llvm_chip: str | None = None
@@ -254,7 +257,7 @@ TARGETS = {
         replace(_XE2, name="cri", description="Crescent Island (Xe3P)", ocloc="cri", llvm_chip="cri",
                 device_ids=((0x674C, 0x674C),), device_name=r"Crescent Island",
                 mma_shapes=_dpas_shapes(16) + _FLOAT8 + _vector_shapes(16, all_types=False), caches=XE3P,
-                block_scales=True, cores=32),
+                block_scales=True, bf16_arithmetic=True, cores=32),
         replace(_ALCHEMIST, name="dg2", description="Arc A-series, Data Center GPU Flex (Alchemist)", ocloc="dg2",
                 iga64="12p71", device_ids=((0x4F80, 0x4F88), (0x5690, 0x56C2)),
                 device_name=r"Arc.* A\d{2,3}M?\b|Data Center GPU Flex",

@@ -93,6 +93,11 @@ class Dequantization:
         return self.result is bf16 and self.blocks > 0
 
     @property
+    def in_pairs(self) -> bool:
+        """Whether rows of zero points and scales are pairs of two equal halves."""
+        return self.result is f16
+
+    @property
     def step(self) -> int:
         """Registers of words of an instruction."""
         return registers_at_once(self.source_width)
@@ -143,8 +148,8 @@ class Dequantization:
     @property
     def row_types(self) -> tuple[str, str]:
         """C types of the zero point and the scale: of f16 pairs, where they are used; the bits of bf16, and of f32."""
-        if self.result is not f16:
-            return "ushort", "uint"
+        if self.result is bf16:
+            return "uint" if self.in_pairs and self.zero is None else "ushort", "uint"
         return "uint" if self.zero is None else "half", "uint" if self.scaled else "half"
 
     @property
@@ -337,11 +342,12 @@ class Dequantization:
                 bits = f"({bits}) ^ ({words})({self._inverted})"
             weights = computed(converted(bits, u32, self.result, self.width), self.result, self.width)
             if self.floats:
-                weights = f"(as_{vector_type('float', self.width)}({source}) * as_float(power))"
+                weights = f"(as_{vector_type('float', self.width)}({source}) * {self._of_row('power')})"
             if self._offset:
                 weights = f"({weights} - {self._offset})"
             row = vector_type(self.result.register, self.width)
-            zero, scale = ("zero", f"({vector_type('float', self.width)})(as_float(scale))")
+            zero, scale = ("(ushort)zero" if self.in_pairs else "zero",
+                           f"({vector_type('float', self.width)})({self._of_row('scale')})")
             if self.result is f16:
                 zero, scale = (f"as_half((ushort){name})" if kind == "uint" else name
                                for name, kind in zip(("zero", "scale"), self.row_types, strict=True))
@@ -355,6 +361,10 @@ class Dequantization:
             results.append(f"convert_{words}(part{element})")
         order = f".s{''.join(f'{pair:x}' for pair in self._order())}" if self.words and self.result is f16 else ""
         yield f"  return ({results[0]} | {results[1]} << ({words})(16)){order};"
+
+    def _of_row(self, name: str) -> str:
+        """OpenCL C for a row's f32, for bf16."""
+        return f"as_float({name}{' << 16' if self.in_pairs else ''})"
 
     def function(self, emitter: Emitter) -> str:
         """Define the function, and return its name."""

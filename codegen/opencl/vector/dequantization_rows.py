@@ -14,7 +14,7 @@ from codegen.opencl.vector.dequantization import Dequantization
 from codegen.opencl.vector.lane_exchange import number_table
 from codegen.opencl.vector.weight_pairs import TWICE
 from codegen.opencl.vector.word_columns import shifts
-from xegpu.ir.dtypes import f16
+from xegpu.ir.dtypes import bf16
 from xegpu.layout.word_columns import WordColumns
 
 _FORMS: dict[str, tuple[str, str, str, str]] = {
@@ -26,8 +26,10 @@ _FORMS: dict[str, tuple[str, str, str, str]] = {
 
 def rows_of(emitter: Emitter, block: Block | None, called: Dequantization, zero: str, scale: str) -> tuple[str, str]:
     """Arguments for the zero point and the scale, of a row's expressions."""
-    if called.result is not f16:
-        return zero, _row(emitter, block, "float_row", scale)
+    if called.result is bf16:
+        if called.in_pairs and called.zero is None:
+            zero = _row(emitter, block, "paired_row", zero)
+        return zero, _row(emitter, block, "paired_row" if called.in_pairs else "float_row", scale)
     if called.zero is None:
         zero = f"(half)({zero} + (half){called.bias_of_zero}.0f)" if called.bias_of_zero else zero
         zero = _row(emitter, block, "paired_row", f"as_ushort({zero})")
@@ -38,8 +40,9 @@ def powers(emitter: Emitter, called: Dequantization, columns: WordColumns) -> tu
     """Further arguments where each lane's weights are too large by a power of two of its own: the power's inverse, and
     in f16 what is added then."""
     down = shifts(columns, "get_sub_group_local_id()")
-    if called.floats:  # 127 is the exponent's bias, 23 the mantissa's bits
-        return (emitter.lane_constant("powers", f"(127u - {down}) << 23"),)
+    if called.floats:  # 127 is the exponent's bias, 23 the mantissa's bits, 7 of them those of bf16
+        power = f"((127u - {down}) << 7) * {TWICE:#x}u" if called.in_pairs else f"(127u - {down}) << 23"
+        return (emitter.lane_constant("powers", power),)
     if not called.lanes:
         return ()
     less = number_table([int(np.float16(-called.bias_at(bit)).view(np.uint16)) * TWICE for bit in columns.bits],
