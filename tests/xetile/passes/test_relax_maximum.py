@@ -72,6 +72,18 @@ def unscaled(X, T, scale):
     xt.store_tile(total, xt.init_tile(T, (0, 0), (ROWS, 1)))
 
 
+@xt.kernel
+def overflowing(X, T, scale, *, factor):
+    """The same, where rows are made larger by a number before their maximum is taken, and not in what is summed."""
+    largest, total = xt.full((ROWS, 1), -math.inf, xt.f32), xt.full((ROWS, 1), 1.0, xt.f32)
+    for n in xt.range(0, X.shape[1], COLUMNS):
+        s = xt.load_tile(xt.init_tile(X, (0, n), (ROWS, COLUMNS)))
+        above = xt.maximum(largest, xt.tile_reduce("max", s * factor, 1) * scale)
+        total = total * xt.exp2(largest - above) + xt.tile_reduce("add", xt.exp2(s * scale - above), 1)
+        largest = above
+    xt.store_tile(total, xt.init_tile(T, (0, 0), (ROWS, 1)))
+
+
 @xt.kernel(fast_math=True)
 def extremes(X, Y, *, rows=ROWS, factor=1.0):
     """Maxima of multiples of rows, and sums of 2 ** (a multiple - the maximum): of negative ones those of minima."""
@@ -200,6 +212,15 @@ def test_a_scale_of_run_time(execution: Execution, scale: float) -> None:
     t = np.zeros((ROWS, 1), np.float32)
     execution.bind(scaled)[1](x, t, scale)
     np.testing.assert_allclose(t, total + largest, rtol=1e-6)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_a_scale_of_rows_that_overflow(execution: Execution) -> None:
+    """A maximum that is NaN only since its row overflowed before it was scaled shows in the sums."""
+    x, t = np.full((ROWS, 2 * COLUMNS), 1.0, np.float32), np.zeros((ROWS, 1), np.float32)
+    x[3, 5] = x[4, -1] = 2.0**100
+    execution.bind(overflowing)[1](x, t, 0.0, factor=2.0**100)
+    np.testing.assert_array_equal(t, np.where(np.isin(np.arange(ROWS)[:, None], (3, 4)), np.nan, 2 * COLUMNS))
 
 
 def test_a_running_maximum_of_scaled_rows_is_relaxed_if_sums_show_the_scale() -> None:

@@ -48,7 +48,7 @@ def list_scheduled(function: func.FuncOp, *, loads: bool, stores: bool = True, f
     Args:
         function: the kernel.
         loads: whether loads move, too.
-        stores: whether runs of stores do then.
+        stores: whether runs of stores do then; else what is the last use of two values stands behind them.
         far: whether loads move past stores to other memory, what repeats a row or a column with them, and chains of a
             reduction come side by side.
     """
@@ -67,8 +67,7 @@ def _sink(block: Block, loads: bool, stores: bool, aliases: AliasAnalysis | None
     read: list[Operation] = []
     run: list[StoreNdOp] = []
     order: list[Operation] = []
-    done: set[Operation] = set()
-    behind = _Behind()
+    behind, last_uses = _Behind(), _LastUses()
     for operation in block.ops:
         if _may_move(operation) and not loads and behind.takes(operation, waiting):
             continue
@@ -95,7 +94,7 @@ def _sink(block: Block, loads: bool, stores: bool, aliases: AliasAnalysis | None
             behind.forget()
         order.append(operation)
         if loads and not stores:
-            order += _last_uses(order[len(done):], waiting, done)
+            order += last_uses.of(order, waiting)
         behind.note(order)
     order[-1:-1] = waiting  # what nothing needs stays in front of the terminator
     order = behind.woven(order)
@@ -105,28 +104,38 @@ def _sink(block: Block, loads: bool, stores: bool, aliases: AliasAnalysis | None
         append(block, operation)
 
 
-def _last_uses(order: list[Operation], waiting: dict[Operation, None], done: set[Operation]) -> list[Operation]:
-    """Delayed operations that are the last uses of two values, such as terms of a sum: one takes the place of two.
+class _LastUses:
+    """Delayed operations that are the last uses of two values, such as terms of a sum: one takes the place of two."""
 
-    Args:
-        order: operations that were put in order since the last time.
-        waiting: those that are delayed, of which the found ones are taken.
-        done: all operations in order, to which both are added.
-    """
-    done.update(order)
-    found: list[Operation] = []
-    for operation in (pending := [*order]):
-        for user in {use.operation: None for value in operation.operands for use in value.uses} | \
-                {use.operation: None for value in operation.results for use in value.uses}:
-            if user in waiting and len({*user.operands}) == 2 and all(
-                    not isinstance(value.owner, BroadcastOp) and value.owner in done and
-                    all(use.operation is user or use.operation in done for use in value.uses)
-                    for value in user.operands):
-                del waiting[user]
-                done.add(user)
-                found.append(user)
-                pending.append(user)
-    return found
+    def __init__(self) -> None:
+        self._left: dict[SSAValue, int] = {}  # users that are not in order yet, of values that are
+        self._noted = 0
+
+    def of(self, order: list[Operation], waiting: dict[Operation, None]) -> list[Operation]:
+        """Such ones of what was put in order since the last time, which are delayed no more."""
+        found: list[Operation] = []
+        for operation in (pending := order[self._noted:]):
+            used = [value for value in dict.fromkeys(operation.operands) if value in self._left]
+            for value in used:
+                self._left[value] -= 1
+            for result in operation.results:
+                self._left[result] = len({use.operation for use in result.uses})
+            for value in (*used, *operation.results):
+                if (user := self._last_user(value, waiting)) is not None:
+                    del waiting[user]
+                    found.append(user)
+                    pending.append(user)
+        self._noted = len(order) + len(found)
+        return found
+
+    def _last_user(self, value: SSAValue, waiting: dict[Operation, None]) -> Operation | None:
+        """The only user of a value that is left, if it is delayed and that of another value, too."""
+        if self._left[value] != 1:
+            return None
+        user = next((use.operation for use in value.uses if use.operation in waiting), None)
+        is_last = user is not None and len({*user.operands}) == 2 and all(
+            self._left.get(each) == 1 and not isinstance(each.owner, BroadcastOp) for each in user.operands)
+        return user if is_last else None
 
 
 def _loaded(read: list[Operation], waiting: dict[Operation, None]) -> list[Operation]:

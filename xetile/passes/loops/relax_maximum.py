@@ -97,9 +97,12 @@ class _Group:
     scale: SSAValue | None = None
 
     def has_product(self, operation: Operation) -> bool:
-        """Whether an operation multiplies the row by the scale, and at most adds something."""
+        """Whether an operation multiplies the row by the scale, and at most adds something.
+
+        The row itself: one that it was scaled from may be finite where it overflows, and underflows.
+        """
         return isinstance(operation, (arith.MulfOp, math.FmaOp)) and self.scale is not None and any(
-            row is self.source and isinstance(scale.owner, BroadcastOp) and scale.owner.source is self.scale
+            row is self.reduction.source and isinstance(scale.owner, BroadcastOp) and scale.owner.source is self.scale
             for row, scale in (operation.operands[:2], operation.operands[1::-1]))
 
     @property
