@@ -420,6 +420,8 @@ TABLES: dict[str, Callable[[], list[str]]] = {"targets": targets, "runs": runs, 
 
 def difference(old: str, new: str, name: str) -> str:
     """Difference between a page and what it should be, empty if there is none."""
+    if old != new and old.splitlines() == new.splitlines():
+        return f"{name}: its last line has no end, or lines end otherwise"
     return "\n".join(difflib.unified_diff(old.splitlines(), new.splitlines(), name, "now", lineterm=""))
 
 
