@@ -28,7 +28,7 @@ _MOST = 16
 _STORED = 32
 """Bytes of a lane that the largest message stores (``d32x8``)."""
 MACRO = f"""#ifdef {NO_VISA}
-#define {SLM_ADDRESS}(at, pointer) const uint at = 0
+#define {SLM_ADDRESS}(at, pointer) uint at = 0
 #else
 #define {SLM_ADDRESS}(at, pointer) uint at; __asm__("mov (M1_NM, 16) %0(0,0)<1> %1(0,0)<1;1,0>" \\
   : "=rw"(at) : "rw"((uint)(ulong)(pointer)))
