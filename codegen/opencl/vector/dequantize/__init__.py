@@ -17,9 +17,9 @@ from xdsl.ir import Operation
 
 from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.values import Fragment, vector_type
-from codegen.opencl.vector.dequantization import BYTES, LAST_IN_MANTISSA, MANTISSA_SHIFT, Dequantization
-from codegen.opencl.vector.dequantization_native import NativeDequantization
-from codegen.opencl.vector.dequantization_rows import powers, rows_of
+from codegen.opencl.vector.dequantize.bf16_arithmetic import Bf16Dequantization
+from codegen.opencl.vector.dequantize.functions import BYTES, LAST_IN_MANTISSA, MANTISSA_SHIFT, Dequantization
+from codegen.opencl.vector.dequantize.rows import powers, rows_of
 from codegen.opencl.vector.weight_pairs import (
     BIAS,
     SIGN,
@@ -153,8 +153,8 @@ def _dequantize(emitter: Emitter, operation: DequantizeOp) -> None:
     fields, bit = operation.rows_of_word, operation.first_bit
     constant = zeros.low if zeros is not None and zeros.low == zeros.high else None
     (zero,), (scale,) = emitter.words(operation.zero), emitter.words(operation.scale)
-    is_native = dtype is bf16 and emitter.target.bf16_arithmetic
-    dequantization = partial(NativeDequantization if is_native else Dequantization, flip=operation.flipped,
+    computes_bf16 = dtype is bf16 and emitter.target.bf16_arithmetic
+    dequantization = partial(Bf16Dequantization if computes_bf16 else Dequantization, flip=operation.flipped,
                              signed=operation.signed is not None,
                              scaled=dtype is not f16 or integral_range(operation.scale) != Range(1, 1))
     if (columns := operation.columns) is not None:
@@ -171,7 +171,7 @@ def _dequantize(emitter: Emitter, operation: DequantizeOp) -> None:
     if dtype is f16:
         bits, bit = bit % 16 // 8 * 8, bit % 16  # that pairs are shifted by
     else:  # of words at once, for all weights; with zero points in registers as well the compiler spills
-        bits = MANTISSA_SHIFT if constant is not None and bit > LAST_IN_MANTISSA and not is_native else 0
+        bits = MANTISSA_SHIFT if constant is not None and bit > LAST_IN_MANTISSA and not computes_bf16 else 0
     is_bytes = words.dtype in BYTES
     ordered = 0 if fields == 1 or (is_bytes and dtype is f16) else 2 * result.width // fields
     whole = words.dtype if operation.whole else None

@@ -10,7 +10,7 @@ from xdsl.ir import Block
 
 from codegen.opencl.emitter import Emitter
 from codegen.opencl.prelude.macros import NO_VISA
-from codegen.opencl.vector.dequantization import Dequantization
+from codegen.opencl.vector.dequantize.functions import Dequantization
 from codegen.opencl.vector.lane_exchange import number_table
 from codegen.opencl.vector.weight_pairs import TWICE
 from codegen.opencl.vector.word_columns import shifts

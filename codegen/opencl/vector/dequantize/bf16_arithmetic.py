@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from codegen.opencl.vector.dequantization import Dequantization
+from codegen.opencl.vector.dequantize.functions import Dequantization
 from codegen.opencl.vector.weight_pairs import NIBBLES, byte_row
 from xegpu.dialect.convert_layout import MASK
 from xegpu.ir.dtypes import i8
@@ -20,7 +20,7 @@ _TOP = 16 - MASK.bit_length()
 
 
 @dataclass(frozen=True)
-class NativeDequantization(Dequantization):
+class Bf16Dequantization(Dequantization):
     """Dequantization to bf16, computed in bf16. Zero points, scales and powers of two are pairs of two equal halves."""
 
     @property
