@@ -15,8 +15,9 @@ from xetile.interpreter.semantics import SEMANTICS
 
 LAYERS = {"NumPy semantics": SEMANTICS, "OpenCL rule": OPENCL, "lane layout": LANES}
 PART_OF = {"payload": "block_io", "bounds": "block_io", "fused_store": "dpas", "convert_layout": "vector",
-           "inline": "arith"}
-"""Files of the dialect that hold a part of a family."""
+           "inline": "arith", "math": "arith", "ub": "vector", "gpu": "kernel", "memref": "kernel", "builtin": "kernel",
+           "scf": "control_flow"}
+"""Files of the dialects, and dialects of MLIR, that hold a part of a family."""
 ELSEWHERE = {
     ("OpenCL rule", "xegpu.load_mad"): "cpu_gemm",  # loads and products in one, which only CPUs have
     ("OpenCL rule", "xegpu.load_mad_store"): "cpu_gemm",
@@ -24,11 +25,21 @@ ELSEWHERE = {
     ("lane layout", "xegpu.pad"): "block_io",  # the layout is that of the load whose padding it is
     ("lane layout", "xegpu.pack"): "dpas",  # the operand of a product decides
     ("lane layout", "xegpu.bitcast"): "dpas",
+    ("NumPy semantics", "memref.alloc"): "slm",
+    ("OpenCL rule", "memref.alloc"): "slm",
+    ("NumPy semantics", "gpu.barrier"): "sync",
+    ("OpenCL rule", "gpu.barrier"): "sync",
+    ("NumPy semantics", "memref.load"): "supervector",  # scalar accesses beside transfers; xegpu.load_scalar below
+    ("NumPy semantics", "memref.store"): "supervector",
+    ("lane layout", "arith.extf"): "vector",  # conversions of vectors, one element a lane
+    ("lane layout", "arith.sitofp"): "vector",
+    ("lane layout", "arith.uitofp"): "vector",
+    ("lane layout", "vector.shape_cast"): "dpas",  # words of an operand, which the product decides
+    ("lane layout", "vector.transpose"): "reduction",  # of blocks, as reductions are
 }
 """Rules that stand with another family, and why."""
 CASES = [(layer, operation, rule) for layer, rules in LAYERS.items() for operation, rule in rules.items()
-         if operation.__module__.startswith(("xegpu.dialect.", "xetile.dialect."))
-         and rule.__module__ != "xegpu.rewrite.rewriter"]
+         if rule.__module__ != "xegpu.rewrite.rewriter"]
 
 
 def _function(rule: Any) -> Any:

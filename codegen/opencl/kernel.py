@@ -1,8 +1,10 @@
-"""Kernel signature, build options and GRF mode in OpenCL C, and casts of arguments."""
+"""Kernel signature, grid ids, casts of arguments, build options and GRF mode in OpenCL C."""
 
 from __future__ import annotations
 
-from xdsl.dialects import func, memref
+from typing import Any
+
+from xdsl.dialects import func, gpu, memref
 from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp, VectorType
 from xdsl.ir import Operation
 
@@ -70,10 +72,32 @@ def _recast(emitter: Emitter, operation: memref.CastOp) -> None:
     emitter.values[operation.dest] = emitter.values[operation.source]
 
 
+_GRID_DIMENSION = {"x": 2, "y": 1, "z": 0}
+"""Grid axis to OpenCL dimension: the last axis of a grid runs fastest."""
+
+
+def _grid_id(function: str) -> Rule:
+    def rule(emitter: Emitter, operation: Any) -> None:
+        dimension = _GRID_DIMENSION[operation.dimension.data.value]
+        emitter.define(operation.result, "int", f"{function}({dimension})")
+
+    return rule
+
+
+def _subgroup_id(emitter: Emitter, operation: gpu.SubgroupIdOp) -> None:
+    number = "get_sub_group_id()"
+    if emitter.target.fuses_loads:  # what follows from it is then known to be the same for all lanes
+        number = f"sub_group_broadcast((int){number}, 0)"
+    emitter.define(operation.result, "int", number)
+
+
 RULES: dict[type[Operation], Rule] = {
     memref.ExtractStridedMetaDataOp: _metadata,
     UnrealizedConversionCastOp: _cast,
     memref.CastOp: _recast,
+    gpu.BlockIdOp: _grid_id("get_group_id"),
+    gpu.GridDimOp: _grid_id("get_num_groups"),
+    gpu.SubgroupIdOp: _subgroup_id,
 }
 
 LARGE_GRF = "-cl-intel-256-GRF-per-thread"

@@ -20,8 +20,8 @@ from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from xegpu.interpreter.gather_scatter import Elements, identity
 from xegpu.interpreter.memory import Surfaces
+from xegpu.interpreter.memory.elements import Elements, identity
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.memref import is_shared
 from xegpu.ir.region_branch import TERMINATORS

@@ -5,19 +5,20 @@ from __future__ import annotations
 from xegpu.interpreter import (
     arith,
     block_io,
-    compare,
     debug,
     dpas,
     gather_scatter,
+    kernel,
     reduction,
-    scalar,
     slm,
     sync,
     vector,
 )
+from xegpu.interpreter.arith import compare, fma, inline
+from xegpu.interpreter.gather_scatter import scalar
 from xegpu.interpreter.interpreter import Semantics
 
 SEMANTICS: Semantics = {operation: semantic
-                        for family in (arith, compare, block_io, gather_scatter, dpas, vector, reduction, slm, sync,
-                                       debug, scalar)
+                        for family in (arith, compare, fma, inline, block_io, gather_scatter, scalar, dpas, vector,
+                                       reduction, slm, sync, debug, kernel)
                         for operation, semantic in family.SEMANTICS.items()}

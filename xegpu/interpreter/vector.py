@@ -1,4 +1,4 @@
-"""NumPy semantics of pack, bitcast, pad, convert_layout, shuffle and iota, on blocks and on fragments of lanes."""
+"""NumPy semantics of vector operations, of XeGPU and of MLIR, on blocks and on the fragments of all lanes."""
 
 from __future__ import annotations
 
@@ -6,16 +6,26 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from xdsl.dialects import ub
+from xdsl.dialects import vector as xvector
 
 from xegpu.dialect.block_io import desc_of
 from xegpu.dialect.convert_layout import MASK, SIGN_BIT, ConvertLayoutOp, DequantizeOp, WidenOp, word_of
 from xegpu.dialect.vector import BitcastOp, ExtractScalarOp, IotaOp, PackOp, PadOp, ShuffleOp
 from xegpu.interpreter import memory
 from xegpu.interpreter.interpreter import BATCH, Interpreter, Semantics, narrow
-from xegpu.ir.dtypes import DType, NDArray, of_mlir, round_to, to_compute, to_storage
+from xegpu.ir.dtypes import DType, NDArray, element_type, of_mlir, round_to, to_compute, to_storage
 from xegpu.layout import iota, lane_map
 from xegpu.layout.vnni import vnni
-from xegpu.mlir.vector import shape_of
+from xegpu.mlir.vector import (
+    ExtractOp,
+    ExtractStridedSliceOp,
+    InsertStridedSliceOp,
+    ShapeCastOp,
+    TransposeOp,
+    shape_of,
+    values_of,
+)
 
 
 def _pad(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> NDArray:
@@ -112,6 +122,66 @@ def _shuffle(machine: Interpreter, operation: ShuffleOp, operands: Sequence[Any]
     return result if maps is None else lane_map.scatter(result, maps[-1], machine.lanes)
 
 
-SEMANTICS: Semantics = {PackOp: _pack, BitcastOp: _bitcast, PadOp: _pad, ConvertLayoutOp: _convert_layout,
-                        ExtractScalarOp: _extract_scalar, IotaOp: _iota, WidenOp: _widen, DequantizeOp: _dequantize,
-                        ShuffleOp: _shuffle}
+def _poison(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
+    type_ = operation.result.type
+    return np.zeros((*[1] * machine.batch, *type_.get_shape()), element_type(type_).compute)
+
+
+def _broadcast(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
+    type_ = operation.vector.type
+    shape = type_.get_shape()
+    value = np.asarray(machine.as_vector(operands[0], len(shape)), element_type(type_).compute)
+    leading = value.shape[:machine.batch] if value.ndim > len(shape) else (1,) * machine.batch
+    return np.broadcast_to(value, (*leading, *shape))
+
+
+def _extract_slice(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
+    return operands[0][_part_index(values_of(operation.offsets), values_of(operation.sizes))]
+
+
+def _shuffle_rows(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
+    axis = -len(operation.v1.type.get_shape())
+    leading = np.broadcast_shapes(*(operand.shape[:axis] for operand in operands))
+    both = [np.broadcast_to(operand, (*leading, *operand.shape[axis:])) for operand in operands]
+    return np.take(np.concatenate(both, axis), operation.mask.get_values(), axis)
+
+
+def _part_index(offsets: Sequence[int], sizes: Sequence[int]) -> tuple[Any, ...]:
+    return (..., *(slice(offset, offset + size) for offset, size in zip(offsets, sizes, strict=True)))
+
+
+def _insert_slice(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
+    source, dest = operands
+    shape = source.shape[len(source.shape) - len(values_of(operation.offsets)):]
+    leading = np.broadcast_shapes(source.shape[:-len(shape)], dest.shape[:-len(shape)])
+    result = np.broadcast_to(dest, (*leading, *dest.shape[-len(shape):])).copy()
+    result[_part_index(values_of(operation.offsets), shape)] = source
+    return result
+
+
+def _extract(machine: Interpreter, operation: Any, operands: Sequence[Any]) -> Any:
+    position = tuple(operation.static_position.get_values())
+    rank = len(operation.vector.type.get_shape())
+    return operands[0][(..., *position, *[slice(None)] * (rank - len(position)))]
+
+
+SEMANTICS: Semantics = {
+    PackOp: _pack,
+    BitcastOp: _bitcast,
+    PadOp: _pad,
+    ConvertLayoutOp: _convert_layout,
+    ExtractScalarOp: _extract_scalar,
+    IotaOp: _iota,
+    WidenOp: _widen,
+    DequantizeOp: _dequantize,
+    ShuffleOp: _shuffle,
+    ub.PoisonOp: _poison,
+    xvector.BroadcastOp: _broadcast,
+    ExtractOp: _extract,
+    ExtractStridedSliceOp: _extract_slice,
+    InsertStridedSliceOp: _insert_slice,
+    xvector.ShuffleOp: _shuffle_rows,
+    ShapeCastOp: lambda machine, op, operands: operands[0].reshape(
+        *operands[0].shape[:-len(op.source.type.get_shape())], *op.result.type.get_shape()),
+    TransposeOp: lambda machine, operation, operands: np.swapaxes(operands[0], -1, -2),
+}

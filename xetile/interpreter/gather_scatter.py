@@ -11,15 +11,9 @@ from typing import Any
 import numpy as np
 
 from xegpu.dialect.vector import number_of
-from xegpu.interpreter.gather_scatter import (
-    Elements,
-    active_elements,
-    atomic,
-    block_elements,
-    create_elements,
-    load_columns,
-)
+from xegpu.interpreter.gather_scatter import active_elements, atomic, block_elements, create_elements, load_columns
 from xegpu.interpreter.interpreter import Interpreter, Semantics
+from xegpu.interpreter.memory.elements import Elements
 from xegpu.ir.dtypes import NDArray, to_compute
 from xegpu.mlir.vector import shape_of
 from xetile.dialect import gather_scatter as ops

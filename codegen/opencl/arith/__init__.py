@@ -7,9 +7,7 @@ values have a form of their own (:mod:`codegen.opencl.arith.predicate`).
 
 from __future__ import annotations
 
-from typing import Any
-
-from xdsl.dialects import arith, gpu, math, scf
+from xdsl.dialects import arith, math, scf
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, VectorType
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import BlockArgument, Operation
@@ -149,10 +147,6 @@ def _math_call(name: str, values: list[str], dtype: DType, width: int) -> str:
     return f"convert_{vector_type('half', width)}({name}({', '.join(f'convert_{floats}({v})' for v in values)}))"
 
 
-GRID_DIMENSION = {"x": 2, "y": 1, "z": 0}
-"""Grid axis to OpenCL dimension: the last axis of a grid runs fastest."""
-
-
 def _constant(emitter: Emitter, operation: arith.ConstantOp) -> None:
     value, result = operation.value, operation.result
     if not isinstance(value, DenseIntOrFPElementsAttr):
@@ -182,21 +176,6 @@ def _floor_divide(emitter: Emitter, operation: arith.FloorDivSIOp) -> None:
     binary(emitter, operation)
 
 
-def _position(function: str) -> Rule:
-    def rule(emitter: Emitter, operation: Any) -> None:
-        dimension = GRID_DIMENSION[operation.dimension.data.value]
-        emitter.define(operation.result, "int", f"{function}({dimension})")
-
-    return rule
-
-
-def _subgroup(emitter: Emitter, operation: gpu.SubgroupIdOp) -> None:
-    number = "get_sub_group_id()"
-    if emitter.target.fuses_loads:  # what follows from it is then known to be the same for all lanes
-        number = f"sub_group_broadcast((int){number}, 0)"
-    emitter.define(operation.result, "int", number)
-
-
 RULES: dict[type[Operation], Rule] = {
     **{kind: float_call if text.form == "float call" else binary for kind, text in TEXT.items()},
     **{kind: convert for kind, record in RECORDS.items() if record.family == "conversion"},
@@ -207,7 +186,4 @@ RULES: dict[type[Operation], Rule] = {
     arith.ConstantOp: _constant,
     arith.AddiOp: _add,
     arith.FloorDivSIOp: _floor_divide,
-    gpu.BlockIdOp: _position("get_group_id"),
-    gpu.GridDimOp: _position("get_num_groups"),
-    gpu.SubgroupIdOp: _subgroup,
 }

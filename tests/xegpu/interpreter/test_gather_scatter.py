@@ -10,7 +10,7 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from xegpu.dialect import context
-from xegpu.interpreter.gather_scatter import Elements, flat
+from xegpu.interpreter.memory.elements import Elements, flat
 from xegpu.ir import dtypes
 from xegpu.ir.use_def import written_arguments
 from xegpu.mlir.atomic_kind import KINDS, fault, full_name

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from xegpu.interpreter import memory
-from xegpu.interpreter.gather_scatter import Elements, active_elements
+from xegpu.interpreter.gather_scatter import active_elements
 from xegpu.interpreter.interpreter import BATCH, Interpreter, TileView
+from xegpu.interpreter.memory.elements import Elements
 from xegpu.ir.dtypes import NDArray
 from xegpu.ir.memref import is_shared
 from xegpu.ir.use_def import array_of, arrays_of

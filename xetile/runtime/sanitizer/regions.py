@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from xegpu.interpreter.gather_scatter import identity
 from xegpu.interpreter.memory import Progression, lattice_of
+from xegpu.interpreter.memory.elements import identity
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import pytest
 import xetile as xt
 from tests.conftest import require_ocloc
 from tests.kernels import DEVICE, NUMPY, Array, Execution, viewed, wide
-from xegpu.interpreter.arith import fused
+from xegpu.interpreter.arith.fma import fused
 from xegpu.ir.dtypes import DType
 from xegpu.target.targets import find_target
 
