@@ -15,7 +15,7 @@ from xdsl.dialects.memref import ExtractStridedMetaDataOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
-from xegpu.analysis.integer_range import Ranges
+from xegpu.analysis.dataflow.integer_range import Ranges
 from xegpu.dialect.block_io import CreateNdTdescOp, SetNdOffsetsOp, UpdateNdOffsetOp
 from xegpu.ir.matchers import number
 from xegpu.ir.use_def import root_definitions

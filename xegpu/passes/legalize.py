@@ -21,8 +21,8 @@ from xdsl.dialects.builtin import ArrayAttr, MemRefType, ModuleOp, StridedLayout
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.analysis.block_position import moving_axis
-from xegpu.analysis.divisibility import multiple_of
-from xegpu.analysis.integer_range import Ranges
+from xegpu.analysis.dataflow.divisibility import multiple_of
+from xegpu.analysis.dataflow.integer_range import Ranges
 from xegpu.analysis.memory_access import access_kind
 from xegpu.analysis.webs import view_webs
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of

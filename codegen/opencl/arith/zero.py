@@ -19,8 +19,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from codegen.opencl.arith.operands import literal
 from codegen.opencl.emitter import Emitter
 from codegen.opencl.values import vector_type
-from xegpu.analysis.integral_floats import signed_range
-from xegpu.analysis.known_values import known_values
+from xegpu.analysis.dataflow.integral_floats import signed_range
+from xegpu.analysis.dataflow.known_values import known_values
 from xegpu.dialect import reduction
 from xegpu.dialect.convert_layout import ConvertLayoutOp
 from xegpu.dialect.vector import ExtractScalarOp, PadOp, ShuffleOp

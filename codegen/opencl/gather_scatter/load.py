@@ -18,7 +18,7 @@ from codegen.opencl.gather_scatter.predicated import addresses_of, condition_of,
 from codegen.opencl.prelude.macros import CALL, ROLLED
 from codegen.opencl.prelude.predicated import LOAD
 from codegen.opencl.values import vector_type
-from xegpu.analysis.lane_offsets import source_of
+from xegpu.analysis.dataflow.lane_offsets import source_of
 from xegpu.dialect import gather_scatter as ops
 from xegpu.dialect.block_io import desc_of
 from xegpu.ir.dtypes import DType, i1

@@ -30,7 +30,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
-from xegpu.analysis.integer_range import Ranges
+from xegpu.analysis.dataflow.integer_range import Ranges
 from xegpu.dialect.sync import CompileHintOp
 from xegpu.interop.llvm.dialect import ops
 from xegpu.interop.llvm.dialect.descriptors import CreateNdTdescOp, UpdateNdOffsetOp

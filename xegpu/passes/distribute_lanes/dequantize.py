@@ -27,8 +27,8 @@ from xdsl.dialects.builtin import FloatAttr, VectorType
 from xdsl.dialects.vector import BroadcastOp as SplatOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from xegpu.analysis.integer_range import Range
-from xegpu.analysis.integral_floats import signed_limits, signed_range
+from xegpu.analysis.dataflow.integer_range import Range
+from xegpu.analysis.dataflow.integral_floats import signed_limits, signed_range
 from xegpu.dialect.convert_layout import MASK, SIGN_BIT, WORDS, DequantizeOp, nibbles, word_of
 from xegpu.dialect.reduction import BroadcastOp
 from xegpu.dialect.vector import BitcastOp, PackOp

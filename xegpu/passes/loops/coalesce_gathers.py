@@ -30,8 +30,8 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.traits import Pure
 
 from xegpu.analysis.block_position import is_inside
-from xegpu.analysis.divisibility import multiple_of
-from xegpu.analysis.lane_offsets import Affine, Column, LaneOffsets, Row
+from xegpu.analysis.dataflow.divisibility import multiple_of
+from xegpu.analysis.dataflow.lane_offsets import Affine, Column, LaneOffsets, Row
 from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp, desc_of
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.gather_scatter import CHUNK_BYTES, CreateTdescOp, LoadGatherOp, LoadRowsOp, scatter_of

@@ -37,7 +37,7 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.dialects.vector import ShuffleOp as ShuffleRowsOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from xegpu.analysis.divisibility import multiple_of
+from xegpu.analysis.dataflow.divisibility import multiple_of
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.types import TensorDesc

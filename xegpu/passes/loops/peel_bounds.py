@@ -45,8 +45,8 @@ from xegpu.analysis.block_position import (
     surface_of,
     uniform_part,
 )
+from xegpu.analysis.dataflow.integer_range import Ranges
 from xegpu.analysis.gemm_loops import has_barrier, may_peel
-from xegpu.analysis.integer_range import Ranges
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, SetNdOffsetsOp, StoreNdOp, desc_of
 from xegpu.dialect.bounds import ALIGNMENT, InBoundsOp, is_row_of_words, is_unaligned_copy, row_bits
 from xegpu.dialect.dpas import DpasOp

@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import ArrayAttr, IndexType, StringAttr
 from xdsl.dialects.vector import BroadcastOp as VectorBroadcastOp
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.analysis.lane_offsets import Column
+from xegpu.analysis.dataflow.lane_offsets import Column
 from xegpu.dialect.gather_scatter import CHUNK_BYTES, CreateTdescOp, LoadGatherOp
 from xegpu.dialect.reduction import BroadcastOp
 from xegpu.dialect.types import ScatterTdesc, TensorDesc, TensorDescType

@@ -23,8 +23,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import NoMemoryEffect
 
 from xegpu.analysis import slm
-from xegpu.analysis.divisibility import multiple_of
-from xegpu.analysis.lane_offsets import Affine, Column, LaneOffsets, source_of
+from xegpu.analysis.dataflow.divisibility import multiple_of
+from xegpu.analysis.dataflow.lane_offsets import Affine, Column, LaneOffsets, source_of
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
 from xegpu.dialect.gather_scatter import CHUNK_BYTES, WORD_BITS, CreateTdescOp, LoadGatherOp, LoadRowsOp, scatter_of
 from xegpu.dialect.hints import hints_of

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import VectorType
 
-from xegpu.analysis.divisibility import multiple_of
+from xegpu.analysis.dataflow.divisibility import multiple_of
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import ElementTypeError, RankError, ShapeError

@@ -28,7 +28,7 @@ from xdsl.dialects.builtin import IndexType, ModuleOp, UnitAttr
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from xegpu.analysis.block_position import is_inside
-from xegpu.analysis.divisibility import multiple_of
+from xegpu.analysis.dataflow.divisibility import multiple_of
 from xegpu.analysis.memory_access import access_kind
 from xegpu.ir.matchers import VERSIONED
 from xegpu.mlir.arith import CmpIOp

@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 
 from codegen.opencl.emitter import Emitter, wrapping
 from codegen.opencl.values import Descriptor, Fragment
-from xegpu.analysis.divisibility import multiple_of
+from xegpu.analysis.dataflow.divisibility import multiple_of
 from xegpu.analysis.memory_access import geometry
 from xegpu.analysis.slm import panels_of
 from xegpu.dialect.block_io import CreateNdTdescOp, desc_of

@@ -31,8 +31,8 @@ from codegen.opencl.vector.weight_pairs import (
     shift_function,
 )
 from codegen.opencl.vector.word_columns import ColumnFunction, shifts
-from xegpu.analysis.integer_range import Range
-from xegpu.analysis.integral_floats import integral_range
+from xegpu.analysis.dataflow.integer_range import Range
+from xegpu.analysis.dataflow.integral_floats import integral_range
 from xegpu.dialect.convert_layout import MASK, SIGN_BIT, DequantizeOp, word_of
 from xegpu.ir.dtypes import DType, bf16, f16, i8, i32
 from xegpu.layout.word_columns import WordColumns

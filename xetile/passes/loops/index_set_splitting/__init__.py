@@ -45,7 +45,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import Pure
 from xdsl.utils.type import get_element_type_or_self
 
-from xegpu.analysis.integer_range import Range, Ranges
+from xegpu.analysis.dataflow.integer_range import Range, Ranges
 from xegpu.analysis.uniformity import per_subgroup
 from xegpu.dialect.bounds import ALIGNMENT
 from xegpu.dialect.scalar import LoadScalarOp

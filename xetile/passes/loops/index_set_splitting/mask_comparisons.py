@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
 from xegpu.analysis.block_position import is_inside
-from xegpu.analysis.integer_range import Range
+from xegpu.analysis.dataflow.integer_range import Range
 from xegpu.ir.matchers import number
 from xegpu.mlir.arith import CmpIOp, IndexCastOp
 from xegpu.mlir.vector import shape_of

@@ -30,8 +30,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
 from xegpu.analysis.block_position import is_inside
-from xegpu.analysis.divisibility import multiple_of
-from xegpu.analysis.integer_range import Ranges
+from xegpu.analysis.dataflow.divisibility import multiple_of
+from xegpu.analysis.dataflow.integer_range import Ranges
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.vector import ExtractScalarOp
 from xegpu.ir.dtypes import i32

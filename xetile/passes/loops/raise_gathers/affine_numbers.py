@@ -19,8 +19,8 @@ from xdsl.dialects.builtin import IndexType, UnrealizedConversionCastOp
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 
-from xegpu.analysis.divisibility import multiple_of
-from xegpu.analysis.integer_range import Range, Ranges
+from xegpu.analysis.dataflow.divisibility import multiple_of
+from xegpu.analysis.dataflow.integer_range import Range, Ranges
 from xegpu.ir.dtypes import i32, of_mlir
 from xegpu.ir.matchers import number
 from xegpu.mlir.arith import ExtSIOp, ExtUIOp, IndexCastOp, TruncIOp

@@ -28,7 +28,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.gpu import BarrierOp
 from xdsl.ir import Operation
 
-from xegpu.analysis.lane_offsets import LaneOffsets
+from xegpu.analysis.dataflow.lane_offsets import LaneOffsets
 from xegpu.analysis.uniformity import by_subgroup, per_subgroup
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.sync import ControlBarrierArriveOp, ControlBarrierWaitOp, NbarrierArriveOp, NbarrierWaitOp

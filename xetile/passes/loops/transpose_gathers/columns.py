@@ -10,7 +10,7 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Block, SSAValue
 
 from xegpu.analysis.block_position import is_inside
-from xegpu.analysis.lane_offsets import LaneOffsets
+from xegpu.analysis.dataflow.lane_offsets import LaneOffsets
 from xegpu.analysis.uniformity import by_subgroup
 from xegpu.dialect.hints import hints_of
 from xegpu.ir.matchers import number

@@ -11,7 +11,7 @@ from xdsl.dialects.vector import BroadcastOp as SplatOp
 from xdsl.ir import SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
-from xegpu.analysis.integer_range import ANY, Range
+from xegpu.analysis.dataflow.integer_range import ANY, Range
 from xegpu.dialect.convert_layout import ConvertLayoutOp
 from xegpu.dialect.reduction import BroadcastOp
 from xegpu.dialect.vector import ShuffleOp

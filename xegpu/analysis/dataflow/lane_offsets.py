@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import IndexType
 from xdsl.dialects.memref import ExtractStridedMetaDataOp
 from xdsl.ir import SSAValue
 
-from xegpu.analysis.divisibility import multiple_of
+from xegpu.analysis.dataflow.divisibility import multiple_of
 from xegpu.dialect.reduction import BroadcastOp
 from xegpu.dialect.vector import IotaOp
 from xegpu.ir.matchers import number

@@ -1,4 +1,4 @@
-"""Values that a compiler may know (as MLIR's SCCP), of a loop in one of its steps: they are made of constants alone."""
+"""Constant propagation: the values that a compiler may know (as MLIR's SCCP), those of a loop in one of its steps."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Data-flow analyses of values: ranges, divisors, constants, affine forms over the lanes."""
