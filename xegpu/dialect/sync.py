@@ -288,8 +288,8 @@ class CompileHintOp(IRDLOperation):
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "attr-dict"
 
-    def __init__(self, hint: str = SCHEDULE_BARRIER) -> None:
-        super().__init__(properties={"hint": StringAttr(hint)})
+    def __init__(self) -> None:
+        super().__init__(properties={"hint": StringAttr(SCHEDULE_BARRIER)})
 
     def verify_(self) -> None:
         if self.hint.data != SCHEDULE_BARRIER:

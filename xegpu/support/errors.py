@@ -181,7 +181,7 @@ def valid_code(code: str) -> str:
     return code
 
 
-def misread(parser: Any, code: str, text: str, at: Any = None, end: Any = None) -> NoReturn:
+def misread(parser: Any, code: str, text: str, at: Any = None) -> NoReturn:
     """Raise a parse error with a code.
 
     Args:
@@ -189,13 +189,12 @@ def misread(parser: Any, code: str, text: str, at: Any = None, end: Any = None) 
         code: the code of the mistake.
         text: what is wrong; behind a line break, what would work.
         at: a span or a position of the parser's; by default its current token.
-        end: the position behind it, if ``at`` is a position.
 
     Raises:
         ParseError: always.
     """
     try:
-        parser.raise_error(text, at, end)
+        parser.raise_error(text, at)
     except ParseError as error:
         error.code = valid_code(code)  # type: ignore[attr-defined]
         raise
