@@ -71,7 +71,9 @@ def _relation(operation: DescribedOp) -> str:
     if len(source.get_shape()) < 2:  # type: ignore[attr-defined]
         is_row = own is not None and len(own[1]) == 1 and _same_numbers(operation.strides[1:], own[1])
         return "row" if is_row and not is_shared(source) else "other"
-    if own is None or not _same_numbers(operation.shape[:-2], own[0][:-2]):
+    if own is None or len(own[1]) < 2:  # a cast of one dimension to a matrix is none of its array's geometry
+        return "other"
+    if not _same_numbers(operation.shape[:-2], own[0][:-2]):
         return "other"
     if _same_numbers(operation.strides, own[1]):
         return "own"

@@ -168,3 +168,30 @@ def test_the_order_of_a_run_time_array_is_checked_before_anything_runs(where: st
         c[...] = 7
         copied.on(where)[1](array, c, order=order)
         np.testing.assert_array_equal(c, a)
+
+
+LINES = """
+func.func @lines(%A: memref<50xf32>, %B: memref<16x32xf32>, %C: memref<64xf32>, %D: memref<24xf32>) {
+  %c0 = arith.constant 0 : index
+  %c2 = arith.constant 2 : index
+  %c3 = arith.constant 3 : index
+  %nine = arith.constant 9.0 : f32
+  %v = vector.transfer_read %A[%c3], %nine : memref<50xf32>, vector<64xf32>
+  vector.transfer_write %v, %C[%c2] : vector<64xf32>, memref<64xf32>
+  %w = vector.transfer_read %B[%c2, %c3], %nine {permutation_map = affine_map<(d0, d1) -> (d0)>} : memref<16x32xf32>, vector<16xf32>
+  vector.transfer_write %w, %D[%c3] : vector<16xf32>, memref<24xf32>
+  return
+}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_transfers_of_arrays_of_one_dimension(execution: Execution) -> None:
+    rng = np.random.default_rng(3)
+    a, b, c, d = (integers(rng, xt.f32, *shape) for shape in ((50,), (16, 32), (64,), (24,)))
+    line, column = np.full(64, 9, np.float32), np.full(16, 9, np.float32)
+    line[:47], column[:14] = a[3:], b[2:, 3]
+    want = np.concatenate([c[:2], line[:62]]), np.concatenate([d[:3], column, d[19:]])
+    execution.bind(xt.parse(LINES)["lines"])[1](a, b, c, d)
+    np.testing.assert_array_equal(c, want[0])
+    np.testing.assert_array_equal(d, want[1])
