@@ -1,4 +1,4 @@
-"""Induction-variable rewriting: descriptors are made from the loop's counter instead of being carried.
+"""Induction-variable rewriting: descriptors are computed from the loop counter instead of being carried.
 
     scf.for %k = %0 to %n step %32 iter_args(%a_1 = %a) {
       load_nd %a_1 ; %a_2 = update_nd_offset %a_1, [%0, %32] ; scf.yield %a_2 }

@@ -1,4 +1,4 @@
-"""B operands of DPAS to VNNI form (XeGPU.md, ``packed``).
+"""VNNI packing of the B operands of DPAS (XeGPU.md, ``packed``).
 
     %b = load_nd %d : tensor_desc<16x16xbf16> -> vector<16x16xbf16>
     %c = dpas %a, %b, %acc : vector<8x16xbf16>, vector<16x16xbf16>, ...

@@ -1,4 +1,4 @@
-"""Order of DPAS: blocks of B are loaded just in time where A, B and accumulators exceed the register file.
+"""Reordering of DPAS: blocks of B are loaded just in time where A, B and accumulators exceed the register file.
 
     %a = load_nd %A : 16x32          acc 64 registers, %a 16
     %b0 = load_nd %B : 32x32         32 registers: 2 blocks of depth, 2 of columns

@@ -1,4 +1,4 @@
-"""Load duplication: a tile that is used both as it is and, transposed, as operand B of a product is loaded twice.
+"""Load duplication: a tile that is used both as it is and, transposed, as operand B is loaded twice.
 
     %v = load_tile %t : -> vector<32x64xbf16>
     %w = tile_transpose %v : -> vector<64x32xbf16>

@@ -1,4 +1,4 @@
-"""Operand narrowing: products in bf16 of operands that were widened from 8 bits become products in f16.
+"""Operand conversion: bf16 products of operands that were widened from 8 bits become f16 products.
 
     %x = arith.extf %a : vector<32x32xf8E4M3FN> to vector<32x32xbf16>
     %y = arith.extf %b : vector<32x64xf8E4M3FN> to vector<32x64xbf16>

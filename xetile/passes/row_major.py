@@ -1,4 +1,4 @@
-"""Row-major tiles, and transpositions folded into loads (XeTile.md, ``order`` and ``tile_transpose``).
+"""Row-major tiles, with transpositions folded into loads (XeTile.md, ``order`` and ``tile_transpose``).
 
     %t = init_tile %BT, [%n, %k] : tile<64x32xbf16>
     %v = load_tile %t : -> vector<64x32xbf16>

@@ -1,4 +1,4 @@
-"""Products of 4-bit integers as two of 8-bit integers, for targets whose engines have none of 4 bits.
+"""Splitting of 4-bit integer products into two 8-bit ones, for matrix engines without 4-bit types.
 
     %d = tile_mma %a, %b, %c : vector<8x32xi4x2>, vector<32x16xi4x2>, vector<8x16xi32> -> vector<8x16xi32>
 becomes

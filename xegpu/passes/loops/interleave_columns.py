@@ -1,4 +1,4 @@
-"""Column interleaving of B: columns by their place in a word, as copies of unaligned rows leave them.
+"""Column interleaving of B: columns in the order in which copies of unaligned rows leave them in words.
 
     %share = load_nd %from                           -> vector<8x2xbf16>: words of two rows, eight columns of them
     store_nd %share, %to                             shared local memory

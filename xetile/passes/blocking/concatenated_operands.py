@@ -1,4 +1,4 @@
-"""Concatenated operands: a product by loads that are put together becomes products by the loads.
+"""Concatenated operands: a product with a concatenation of loads becomes products with the loads.
 
     %b = insert_strided_slice %b1, (insert_strided_slice %b0, %zeros [0, 0]) [0, 16] : vector<64x32xbf16>
     %c = tile_mma %a, %b, %acc : vector<16x32xf32>

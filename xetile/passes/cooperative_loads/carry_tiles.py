@@ -1,4 +1,4 @@
-"""Loop-carried tiles in the place of those that a loop of products initializes in each step.
+"""Loop-carried tiles: a tile that a GEMM loop initializes in each step is carried by the loop, and advanced.
 
     for %k = %0 to %n step %32 {
       %t = init_tile %A, [%m, %k]

@@ -1,4 +1,4 @@
-"""Cooperative operands: what several subgroups multiply is made once by the work-group, and published in SLM.
+"""Cooperative operands: what several subgroups would compute alike is computed once, and published in SLM.
 
     scf.for %n = %0 to %end step %64 {                                      each of eight subgroups converts all of V
       %v = load_tile (init_tile %V, [%n, %0]) : tile<64x64xf8E4M3FN, wg_map<sg_layout = [8, 1], sg_data = [64, 64]>>

@@ -1,4 +1,4 @@
-"""Larger K tiles of fused load+mma on CPUs: a loop takes more of K in a step, and spills accumulators less often.
+"""Deeper K tiles of fused load+mma on CPUs: fewer steps, which spill accumulators less often.
 
     for %k = %c0 to %K step %c32 iter_args(%a, %b, %acc) {
       %c = load_mma %a, %b, %acc : tile<32x32xbf16>, tile<32x64xbf16>

@@ -1,4 +1,4 @@
-"""Reassociation: what all elements of a row have in common is added to maxima and exponents, once for a row.
+"""Reassociation (fast math): terms that are equal along a row are added to its maximum and its exponents only once.
 
     %s = mulf %x, 0.125                                                          scores, scaled
     %b = addf %s, %row                                                           a bias of rows

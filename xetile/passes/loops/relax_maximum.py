@@ -1,4 +1,4 @@
-"""Relaxed maxima of rows: ``maximumf``, which propagates NaN, becomes ``maxnumf`` where no result can tell them apart.
+"""Relaxed row maxima: ``maximumf``, which propagates NaN, becomes ``maxnumf`` where results stay the same.
 
     %m = tile_reduce <maximumf> %s [1]
     %p = exp2 (subf %s, tile_broadcast %m [1])

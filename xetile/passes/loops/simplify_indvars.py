@@ -1,4 +1,4 @@
-"""Induction-variable simplification: an index that a loop advances by multiples of its step is made of its counter.
+"""Induction-variable simplification: indices that a loop advances by multiples of its step follow from its counter.
 
     scf.for %k = %start to %n step %32 iter_args(%column = %first) {
       %columns = broadcast %column ; ... ; scf.yield (addi %column, %64) }

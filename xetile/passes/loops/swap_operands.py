@@ -1,4 +1,4 @@
-"""Products computed as their transpose, C^T = B^T A^T, where operands are then loaded by fewer messages.
+"""Operand swapping: a product is computed as its transpose, C^T = B^T A^T, where that takes fewer load messages.
 
     %d = scf.for ... iter_args(%c = %zero : vector<32x16xf32>) {
       %a = load_tile %t : -> vector<32x32xbf16>                 A stored by columns

@@ -1,4 +1,4 @@
-"""Work-group maps for vectors that are too large for one subgroup, in kernels that have none.
+"""Work-group maps for vectors that are too large for one subgroup, in kernels without maps.
 
     %v = supervector.transfer_read %A[...], %p : -> vector<16x32x64xf32>
 becomes

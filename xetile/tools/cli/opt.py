@@ -75,7 +75,8 @@ def _listing() -> str:
     rows += [("upstream", "LLVM's form of XeGPU at subgroup level, exported after to-xegpu."),
              ("upstream-workgroup", "LLVM's form of XeGPU at work-group level, exported after lower-supervector."),
              ("xegpu-older", "The earlier generation of XeGPU, exported after pack-vnni.")]
-    return "\n".join(f"{name:<20} {summary}" for name, summary in rows)
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:<{width}} {summary.replace('``', '`')}" for name, summary in rows)
 
 
 def _printed(kernel: BaseKernel, args: argparse.Namespace) -> str:

@@ -84,6 +84,13 @@ def test_the_program() -> None:
     assert "runpy" not in done.stderr
 
 
+def test_the_pages_name_stages_that_there_are() -> None:
+    pages = "".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
+    named = re.findall(r"--(?:to|pass) ([a-z][\w-]*)", pages)
+    assert len(named) > 5
+    assert {*named} <= {*STAGES, "upstream", "upstream-workgroup", "xegpu-older"}
+
+
 def _without_stage(text: str) -> str:
     """The text of a stage without what it is called: a pass may have changed nothing else."""
     return re.sub(r'xetile\.stage = "[\w-]+"(, xetile\.target = "\w+")?', "", text)

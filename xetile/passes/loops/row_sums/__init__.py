@@ -1,1 +1,1 @@
-"""Sums of rows that loops carry, in a form of several columns."""
+"""Loop-carried row sums in several columns: one for each lane, or those of a product with ones."""

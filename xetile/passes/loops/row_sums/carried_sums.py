@@ -1,4 +1,4 @@
-"""Sums of rows that a loop carries, ``t = t * factor + tile_reduce <add> x [1]``, and loops that carry more."""
+"""Analysis of loop-carried row sums, ``t = t * factor + tile_reduce <add> x [1]``; loops that carry more values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Row sums by matrix products: a sum of rows that a loop carries becomes a product with ones, which it carries.
+"""Row sums by matrix products: a loop-carried row sum becomes a loop-carried product with ones.
 
     scf.for ... iter_args(%t = %zero : vector<16x1xf32>) {
       %r = tile_reduce <add> (extf %p : vector<16x64xbf16>) [1]

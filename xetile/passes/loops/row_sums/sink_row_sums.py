@@ -1,4 +1,4 @@
-"""Sums of rows that a loop carries, reduced over lanes behind it.
+"""Sinking of row sums: each lane carries a sum of its own through a loop, and lanes are reduced behind the loop.
 
     scf.for ... iter_args(%t = %one : vector<16x1xf32>) {
       yield (math.fma %t, %shrink, (tile_reduce <add> %p [1])) }                     %p : vector<16x32xf32>

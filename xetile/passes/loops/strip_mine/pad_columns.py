@@ -1,4 +1,4 @@
-"""Padding of columns to the lanes: tiles of columns that do not fill registers get some more, which lie out of bounds.
+"""Column padding: a tile whose columns do not fill the lanes gets further columns, which are out of bounds.
 
     %t = init_tile %X, [%m, %n], [%rows, %columns], ... : !tile<8x250xf32>
     %x = load_tile %t : vector<8x250xf32>

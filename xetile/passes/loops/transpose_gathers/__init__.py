@@ -1,4 +1,4 @@
-"""Transposed gathers: rows by an index vector that are used transposed are gathered as columns.
+"""Transposed gathers: rows that are gathered by an index vector and used transposed are gathered as columns.
 
     %t = init_scattered_tile %K, (tile_broadcast %rows [1]) + (tile_broadcast %columns [0]) : tile<64x32xbf16>
     %k = load_gather %t, (tile_broadcast %columns [0]) < (tile_broadcast %ends [1]) ; %b = tile_transpose %k
