@@ -1,4 +1,4 @@
-"""The interfaces below dpctl: native handles of SYCL objects, and launches whose arguments are as they lie in memory.
+"""Interfaces below dpctl: native handles of SYCL objects, and kernel launches with packed arguments.
 
 The handles are the SYCL runtime's, which dpctl does not expose. The launches are those of dpctl's C interface:
 ``submit_async`` above it looks at the type of each argument again at every launch, in 0.3 us, 15 us for 56 of them.

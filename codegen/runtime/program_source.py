@@ -1,4 +1,4 @@
-"""Programs: the source and the build options that a queue's driver, or the offline compiler, gets for a kernel.
+"""Program source and build options of a kernel, for a queue's driver or the offline compiler.
 
 :func:`queue_program` is what a queue builds and :func:`gpu_program` what a GPU's driver would: OpenCL C, or SPIR-V from
 one of two compilers. No other module puts a prelude, a macro's definition or a build option to a kernel's text.

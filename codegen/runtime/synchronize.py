@@ -1,4 +1,4 @@
-"""Waiting for queues and events, and noticing that a Level Zero device was lost.
+"""Synchronization with queues and events, and detection of a lost Level Zero device.
 
 A kernel that reads where no memory is mapped loses the device. dpctl does not say so: ``event.wait()`` and ``memcpy``
 return as if all were well, and ``queue.wait()`` ends the process, because dpctl passes the runtime's exception through

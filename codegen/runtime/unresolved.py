@@ -1,4 +1,4 @@
-"""Functions that a SPIR-V program imports and its driver lacks.
+"""Unresolved imports: functions that a SPIR-V program imports and its driver lacks.
 
 Drivers say it in different ways: Intel's CPU driver refuses the program, a Level Zero driver builds it and then gives
 none of its kernels.

@@ -1,7 +1,7 @@
 """Block descriptors and block memory operations of XeGPU (``create_nd_tdesc``, ``load_nd``, ``store_nd`` ...).
 
-Vectors are blocks before ``distribute`` and fragments of one lane after it; an operation is in the second form when its
-descriptor has an ``sg_map``.
+Vectors are blocks before ``distribute-lanes`` and fragments of one lane after it; an operation is in the second form
+when its descriptor has an ``sg_map``.
 """
 
 from __future__ import annotations

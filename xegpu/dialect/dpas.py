@@ -1,6 +1,6 @@
 """Matrix multiply-accumulate: ``dpas`` (XeGPU.md), ``mad`` on vector engines, fused load and ``mad``, scaled ``dpas``.
 
-Operands are blocks before ``distribute`` and fragments of one lane after it, when the operation has lane maps.
+Operands are blocks before ``distribute-lanes`` and fragments of one lane after it, when the operation has lane maps.
 """
 
 from __future__ import annotations

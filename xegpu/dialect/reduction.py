@@ -1,6 +1,6 @@
-"""Reduction and broadcast of blocks in registers. They go beyond the specification, which leaves them to XeTile.
+"""Reductions and broadcasts of blocks in registers, beyond the specification, which leaves them to XeTile.
 
-After ``distribute`` they work on fragments, with the lane maps of both sides and the shape of the larger block.
+After ``distribute-lanes`` they work on fragments, with the lane maps of both sides and the shape of the larger block.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ PADDED = Record((*NUMBERS, i1))
 class PackOp(UnaryVectorOp):
     """VNNI packing of a block ``[k, n]`` in registers to ``[k / v, n, v]``. It goes beyond the specification.
 
-    After ``distribute`` both are fragments: ``[k, 1]`` to ``[k / v, v]``, the same elements of the same lane.
+    After ``distribute-lanes`` both are fragments: ``[k, 1]`` to ``[k / v, v]``, the same elements of the same lane.
     """
 
     name = "xegpu.pack"

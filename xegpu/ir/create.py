@@ -1,4 +1,4 @@
-"""Construction of operations without the checks of xDSL's constructors: a kernel's lowering makes a thousand.
+"""Unchecked construction of operations, for lowerings, which make a thousand; xDSL's constructors check each.
 
 The generic constructor of ``IRDLOperation`` normalises, counts and groups its arguments on each call, which takes ten
 times as long. The verifier checks operations that rules make; clones of verified ones need no more.

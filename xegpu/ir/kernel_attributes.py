@@ -1,4 +1,4 @@
-"""Discardable attributes of kernels: how many lanes a subgroup has, and subgroups a work-group."""
+"""Discardable attributes of kernels: the subgroup size, and the number of subgroups of a work-group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of the element-wise operations of arith and math: what each means, once, for all that reads it.
+"""Records of element-wise operations of arith and math: semantics, signedness, domain and error bound of each.
 
 MLIR's integers are signless, so the operation says how their bits are read. Results of integers wrap around, modulo two
 to the number of bits: the smallest integer divided by -1 is itself. Indices compute in 32 bits on devices, and so are

@@ -1,4 +1,4 @@
-"""The step of ``scf.for``: MLIR leaves one that is not positive undefined, and xDSL does not verify it."""
+"""Verification of the step of ``scf.for``: MLIR leaves one that is not positive undefined, and xDSL accepts it."""
 
 from __future__ import annotations
 

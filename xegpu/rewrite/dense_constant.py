@@ -1,4 +1,4 @@
-"""Vector constants whose elements differ: arithmetic on the linear index, or selections between runs of equal ones."""
+"""Lowering of dense vector constants: arithmetic on the linear index, or selections between runs of equal elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sinking of shuffles below element-wise operations: what lanes take from several fragments of the same words.
+"""Sinking of shuffles below element-wise operations, where lanes take elements that derive from the same words.
 
     %lo = arith.andi %w, 15
     %hi = arith.andi (arith.shrui %w, 4), 15

@@ -1,4 +1,4 @@
-"""Structural verification of a function: terminators, dominance, and what regions hand to their operation.
+"""Structural verification of a function: terminators, dominance, and types of what regions yield.
 
 It is what MLIR's verifier checks of any operation before the operation's own verifier runs. A pass verifies what it
 inserts; this finds what it broke elsewhere: an operation erased or moved away from its users, a block without its

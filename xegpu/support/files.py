@@ -1,4 +1,4 @@
-"""Files that an author names for results."""
+"""Output files, whose names an author gives."""
 
 from __future__ import annotations
 

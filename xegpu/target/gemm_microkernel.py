@@ -1,4 +1,4 @@
-"""The shapes of products for which CPUs get a function of whole vectors, instead of one number a lane."""
+"""Shapes of the products that CPUs compute by explicitly vectorized micro-kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Negations in OpenCL C that Intel's compiler for GPUs must not see.
+"""Negations that are hidden from Intel's compiler for GPUs, which folds them wrongly where zeros meet.
 
 That compiler drops a sum of a negation and a zero (``-x + 0.0`` is 0.0 for x = 0.0, ``-x`` is not), in an ``fma``,
 behind products and conversions, too, and takes a choice by their order between ``x`` and ``-x`` for an absolute value,

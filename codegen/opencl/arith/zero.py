@@ -1,4 +1,4 @@
-"""Differences from zero in OpenCL C, whose signs Intel's compiler for GPUs does not keep.
+"""Differences from zero in OpenCL C, whose signs Intel's compiler for GPUs loses.
 
 ``0.0f - x`` is 0.0 for x = 0.0. That compiler makes the negation of it, which is -0.0, wherever it comes to know the
 zero: a constant, what it computes of constants, a loop's first value in the first of the steps that it unrolls, the

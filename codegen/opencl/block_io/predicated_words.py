@@ -1,4 +1,4 @@
-"""Predicated block access, an element a lane: one message a word, in bounds or not, by a pointer that moves down rows.
+"""Predicated block access, one element a lane: one message for each word, whether in bounds or not.
 
     global const short *at = &base[row * (long)pitch + column];
     uint columns = (uint)row < (uint)height ? (uint)width : 0;

@@ -1,4 +1,4 @@
-"""Runs of stores on a GPU without 2D block IO: blocks side by side, whose rows 1D block writes store, under one check.
+"""Merged stores on GPUs without 2D block IO: 1D block writes of the rows of adjacent blocks, under one check.
 
     store_nd of 8 x 8 at columns 0, 8, 16, 24      becomes      inside and on 16-byte boundaries: 8 writes of 4 words
                                                                 else each block as it is stored by itself

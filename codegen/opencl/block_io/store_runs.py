@@ -1,4 +1,4 @@
-"""Runs of stores: blocks side by side in a row of an array, with one bounds check for all of them.
+"""Merged stores of adjacent blocks in a row of an array: one bounds check for all.
 
 On a processor a block at an edge is stored by a call. With a check and a call between each two values of a row, what is
 computed of the next one keeps its constants in memory instead of registers.

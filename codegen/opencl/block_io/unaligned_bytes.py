@@ -1,4 +1,4 @@
-"""Words of 8-bit elements of rows of any alignment: funnel shifts of whole words, or bytes that are moved from there.
+"""Words of 8-bit elements of unaligned rows: funnel shifts of aligned words, or moves of bytes.
 
 A row begins with a byte 0 to 3 of a word, behind ``odd`` bits of it. Its words are made of those from there on,
 ``here``, and of the next ones, ``there``, which are the same ones where ``odd`` is 0, and where a run of one or two

@@ -1,4 +1,4 @@
-"""Words of rows of any alignment: vectors of whole words from 4-byte boundaries on, and halves of them selected.
+"""Words of unaligned rows: vectors of aligned words are loaded, and halves of them selected.
 
 A lane's run of words lies in one of its rows (operand A: words of two columns) or in two (operand B: words of two rows,
 VNNI). Of each row two vectors are read: ``here`` from the word on that has the run's first element, ``there`` from the

@@ -1,7 +1,7 @@
 """Scattered descriptors, gather, scatter, prefetch and atomics (XeGPU.md, "scattered load").
 
 A descriptor has one element per lane of the subgroup, or ``chunk_size`` of them. Vectors cover the subgroup before
-``distribute``, ``vector<16xf32>``, and are the elements of one lane after it, ``vector<1xf32>``.
+``distribute-lanes``, ``vector<16xf32>``, and are the elements of one lane after it, ``vector<1xf32>``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bit provenance: of each element of a fragment of integers, the bits of which other elements its bits are.
+"""Bit provenance: for each bit of each element of an integer fragment, the element and the bit that it is a copy of.
 
 ``(w >> 4) & 15`` has in its bits 0 to 3 the bits 4 to 7 of ``w``, and so has, in every other row, a bitcast to bytes of
 ``(w | w << 4) & 0x0f0f``. Shifts and masks by numbers that are known for each element, ``or``, extensions, truncations

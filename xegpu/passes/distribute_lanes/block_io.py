@@ -1,4 +1,4 @@
-"""Descriptors, loads and stores of blocks to the fragments of one lane, a part of ``distribute``.
+"""Lane distribution of block descriptors, loads and stores.
 
     %v = load_nd %d : tensor_desc<32x16xbf16> -> vector<32x16xbf16>
 becomes

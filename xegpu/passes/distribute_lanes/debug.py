@@ -1,4 +1,4 @@
-"""Layout rule of diagnostics: vectors one element a lane along their rows."""
+"""Lane distribution of prints and assertions: vectors have one element a lane along their rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements of fragments that are those of others: slices, what is put together, shuffles, broadcasts, other layouts.
+"""Operations whose results are elements of their operands: slices, insertions, shuffles, broadcasts, layout changes.
 
 What is known of the elements of a fragment is an array ``[planes, units, lanes]``, of any number of planes; those that
 a source lacks are zeros.

@@ -1,4 +1,4 @@
-"""Constant folding of fragments of integers, element by element: positions, numbers, and what is computed of them."""
+"""Constant folding of integer fragments, element by element: iota, constants, and arithmetic on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Descriptors of single elements to one element a lane, a part of ``distribute``.
+"""Lane distribution of scattered descriptors, gathers and scatters: one element a lane.
 
     %v = load_gather %d, %m : tensor_desc<16xf32, #scatter>, vector<16xi1> -> vector<16xf32>
     %w = vector.shape_cast %v : vector<16xf32> to vector<1x16xf32>

@@ -1,4 +1,4 @@
-"""Distribution of operations on blocks in registers: reductions, broadcasts and transpositions.
+"""Lane distribution of reductions, broadcasts and transpositions of blocks in registers.
 
     %r = xegpu.reduce %v {kind = "add", axes = [1]} : vector<16x16xf32> -> vector<16x1xf32>
     %t = vector.transpose %v, [1, 0] : vector<16x16xf32> to vector<16x16xf32>

@@ -1,4 +1,4 @@
-"""Unpacking of a row of 4-bit integers from words along it: each lane shifts the word that has its column.
+"""Unpacking of a row of 4-bit integers from the words along it: each lane shifts the word that has its column.
 
     %f = fields of %w, each in all lanes; %r = xegpu.shuffle %f0, %f1, ... %f7
 becomes

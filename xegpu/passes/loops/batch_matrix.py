@@ -1,4 +1,4 @@
-"""Descriptors on the matrices of a batch that a loop's counter numbers, and what is reached through them."""
+"""Analysis of descriptors on the matrices of a batch, which a loop's counter selects, and of their accesses."""
 
 from __future__ import annotations
 

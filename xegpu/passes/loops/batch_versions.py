@@ -1,4 +1,4 @@
-"""The versions of a loop over a batch (loop versioning): all matrices as one, several a step, and each by itself."""
+"""Loop versioning of loops over a batch: all matrices as one, several a step, and each by itself."""
 
 from __future__ import annotations
 

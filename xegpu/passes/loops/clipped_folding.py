@@ -1,4 +1,4 @@
-"""What to fold of matrices that no tile fits: which operands, and the parts that their blocks of rows have.
+"""Analysis of row folding for matrices that no tile fits: which operands to fold, and the parts of their blocks.
 
 :mod:`xegpu.passes.loops.fold_clipped_rows` says how it is done.
 """

@@ -1,4 +1,4 @@
-"""Row folding of matrices that no tile fits: surfaces with several rows in one, each of which sees one of these.
+"""Row folding of matrices that no tile fits: surfaces with several rows in one, only one of which is in bounds.
 
     %v = load_nd %a {in_bounds, valid = [24, 24]} : tensor_desc<24x16xbf16, array_length = 2, access = rows>
     %w = load_nd %b {packed, in_bounds, valid = [24, 24]} : tensor_desc<32x16xbf16, array_length = 2, access = rows>

@@ -1,4 +1,4 @@
-"""Row folding: two rows of a narrow array are one of a surface that 2D block messages take.
+"""Row folding: two rows of a narrow array become one of a surface that 2D block messages take.
 
     %v = load_nd %a {in_bounds} : tensor_desc<16x16xbf16, access = rows>            in each of four steps
     %w = load_nd %b {packed, in_bounds} : tensor_desc<16x16xbf16, access = rows>

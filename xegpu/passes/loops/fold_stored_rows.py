@@ -1,4 +1,4 @@
-"""Row folding of what is stored to matrices of any number of rows: surfaces with rows of several matrices in one.
+"""Row folding of stores to matrices of any number of rows: surfaces whose rows are those of several matrices.
 
     %a = load_nd %A {valid = [33, 33]} ; ... ; %c0 = dpas %a[0:8], ... ; store_nd %c0, %C + [0, 0] {valid} ; ...
 becomes, in the first of four steps

@@ -1,4 +1,4 @@
-"""Row chunks: gathers of a row each that make up a block, and descriptors of 8 bytes of its rows a lane."""
+"""Row chunks: gathers of single rows that make up a block, and descriptors of 8 bytes of its rows a lane."""
 
 from __future__ import annotations
 

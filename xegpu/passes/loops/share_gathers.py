@@ -1,4 +1,4 @@
-"""Coalescing of gathers that are published: rows looked up in each step, which a subgroup stores to shared memory.
+"""Coalescing of gathers that a subgroup publishes in SLM, of rows that are looked up in each step.
 
     %row = broadcast %first [1] ; %o = addi %row, %column                            // 8x16, of which this is row 3:
     %d = create_tdesc %V, (%o[3]) ; %m = cmpi slt, %column, %end[3] ; %v = load_gather %d, %m

@@ -71,7 +71,7 @@ def work_of(recorded: func.FuncOp, distributed: func.FuncOp, subgroups: int) -> 
 
     Args:
         recorded: the kernel at the stage ``xetile``.
-        distributed: the same at the stage ``subgroup``.
+        distributed: the same at the stage ``distribute-subgroups``.
         subgroups: subgroups of a work-group.
     """
     across = (1, 1) if is_distributed(recorded) else subgroups_of(recorded)

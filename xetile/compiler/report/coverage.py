@@ -1,4 +1,4 @@
-"""Coverage of arrays by tiles: whether a kernel with other constants still covers what it did.
+"""Coverage of arrays by tiles: whether a kernel with other constants still covers the same elements.
 
     m = group_id(0) * BM; init_tile %X, [%m, %0] : !tile<BMxBN>
 covers all rows of X with any BM, and of its columns the first BN: BM is a tile size, and BN the length of a row, which

@@ -1,4 +1,4 @@
-"""The vector of a kernel that takes most registers: what to make smaller where no tile size does."""
+"""The vector of a kernel that takes most registers, as a hint where no smaller tile size helps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow functions: divisions, exponentials and the like in loops of products, right to the last bits."""
+"""Slow functions: correctly rounded divisions, exponentials and the like in GEMM loops."""
 
 from __future__ import annotations
 

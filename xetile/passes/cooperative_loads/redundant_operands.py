@@ -1,5 +1,6 @@
-"""Redundancy analysis of operands B: which ones all subgroups compute alike in a loop, and the backward slices that
-make them, for :mod:`xetile.passes.cooperative_loads.cooperative_operands`."""
+"""Redundancy analysis of operands B: those that all subgroups compute alike in a loop, with their backward slices.
+
+Its result is what :mod:`xetile.passes.cooperative_loads.cooperative_operands` moves to the work-group."""
 
 from __future__ import annotations
 

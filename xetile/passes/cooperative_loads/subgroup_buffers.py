@@ -1,4 +1,4 @@
-"""Buffers in shared local memory through which each subgroup passes operands of its own."""
+"""Buffers in shared local memory, one for each subgroup, through which it passes its own operands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear terms of a value: a core, times a number, plus what is the same for all elements of a row.
+"""Linear forms of a value: a core, times a number, plus terms that are equal along a row.
 
     %s = fmaf %x, 0.18, %column ; %v = subf (addf %s, %row), tile_broadcast %m [1]        %row: of rows alone
 is the core ``fmaf %x, 0.18, %column``, times 1, plus ``%row - %m``, a column of one element a row.

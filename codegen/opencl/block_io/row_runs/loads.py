@@ -1,4 +1,4 @@
-"""Blocks of rows of any alignment as one run of memory: 1D block reads of whole words, and rows moved out of registers.
+"""Blocks of unaligned rows, loaded as one run of memory: 1D block reads of words, then moves of rows in registers.
 
 The matrices of a batch lie behind each other, each with its rows. Where their sizes are known, so is where in a run
 each row begins, which registers let an instruction begin at any element of:

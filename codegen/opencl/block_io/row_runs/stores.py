@@ -1,4 +1,4 @@
-"""Blocks of rows of any alignment, stored as runs of memory: rows moved together in registers, and 1D block writes.
+"""Blocks of unaligned rows, stored as one run of memory: moves of rows in registers, then 1D block writes.
 
     blocks of 17 columns:  a0 .. a15 | a16        run:  a0 .. a15 a16 b0 .. b15 b16 c0 ...
                            b0 .. b15 | b16
