@@ -1,4 +1,4 @@
-"""On what was measured: the processor, its cores, and the versions of what took part."""
+"""Description of the machine that measures: processor, cores, and versions of the packages that take part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pictures: rate over size, compile time over operations, and the roofline with the products on it."""
+"""Plots: rate over size, compile time over operations, and the roofline with the products on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compares two records: counts of machine code, errors, and OpenCL C."""
+"""Comparison of two records: counts of machine code, errors, and OpenCL C."""
 
 from __future__ import annotations
 

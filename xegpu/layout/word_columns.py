@@ -1,4 +1,4 @@
-"""Columns of elements narrower than words that lie along a row: the word of each lane, and the bits of it.
+"""Layout of columns narrower than the words along a row: the word of each lane, and its bits there.
 
 Eight columns of 4 bits in a word of 32: lanes 0 to 7 have a word, lanes 8 to 15 the next, each with a shift of its own.
 """

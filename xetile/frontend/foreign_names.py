@@ -1,4 +1,4 @@
-"""Names of other tools, with what they are called here: NumPy, Python's math and builtins, Triton, Pallas, CUDA."""
+"""Foreign names: those of NumPy, Python, Triton, Pallas and CUDA with their counterparts here, for error hints."""
 
 from __future__ import annotations
 

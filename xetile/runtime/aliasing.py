@@ -1,4 +1,4 @@
-"""Aliasing of arguments: an array that a kernel writes shares elements with another of its arguments, or with itself.
+"""Alias check of arguments: whether an array that a kernel writes shares elements with another, or with itself.
 
 Work-groups of a device run at the same time, those of NumPy one after the other, and host arrays are copied to a device
 one by one: what such a kernel reads, or leaves in an element that has several indices, depends on where it runs.

@@ -1,6 +1,7 @@
 """Redundancy analysis of operands B: those that all subgroups compute alike in a loop, with their backward slices.
 
-Its result is what :mod:`xetile.passes.cooperative_loads.cooperative_operands` moves to the work-group."""
+Its result is what :mod:`xetile.passes.cooperative_loads.cooperative_operands` moves to the work-group.
+"""
 
 from __future__ import annotations
 

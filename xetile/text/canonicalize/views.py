@@ -1,4 +1,4 @@
-"""Folds views of memory into the tiles and descriptors on them, which get explicit sizes and strides.
+"""View folding: views of memory become explicit sizes and strides of the tiles and descriptors on them.
 
     %v = memref.reinterpret_cast %A to offset: [64], sizes: [16, 32], strides: [32, 1] : memref<1024xf32> to memref<...>
     %t = xetile.init_tile %v[%i, %j] : memref<16x32xf32, strided<[32, 1], offset: 64>> -> !xetile.tile<8x16xf32>
