@@ -62,7 +62,7 @@ class Block:
         return size <= self.size <= 2 * size and kind == self._kind and bool(self._queue == queue)
 
     def views(self, layout: Hashable, make: Callable[[Any], Any]) -> Any:
-        """What ``make`` made of the memory for this layout: arrays that later launches find at the same place."""
+        """Views of the memory in this layout, created by ``make``; later launches find their arrays there."""
         if layout not in self._views:
             if len(self._views) >= _MOST_VIEWS:
                 self._views.clear()

@@ -80,7 +80,7 @@ class KernelArguments:
         return other
 
     def pointers(self) -> list[int]:
-        """Where the pointers among the arguments point to."""
+        """Addresses of the pointers among the arguments."""
         return [address or 0 for address, kind in zip(self._addresses, self._kinds, strict=True) if kind == _POINTER]
 
     def kinds(self) -> list[str]:

@@ -110,7 +110,7 @@ class InBoundsOp(IRDLOperation):
 
     @property
     def bytes_of_alignment(self) -> int:
-        """What rows begin at a multiple of, in bytes; 1 where messages take rows of any alignment."""
+        """Alignment of rows that messages ask for, in bytes; 1 where they take any."""
         desc = desc_of(self.desc)
         multiple = ALIGNMENT if self.alignment is None else self.alignment.value.data
         return 1 if is_unaligned_copy(desc) or desc.dtype.bytes % multiple == 0 else multiple

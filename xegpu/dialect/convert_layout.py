@@ -203,7 +203,7 @@ class DequantizeOp(IRDLOperation):
 
     @property
     def columns(self) -> WordColumns | None:
-        """Where weights lie in words along a row; None where each lane has its own words."""
+        """Positions of weights in words along a row; None where each lane has its own words."""
         if self.start is None or self.pitch is None or self.offsets is None or self.bits is None:
             return None
         return WordColumns(int(self.start.value.data), int(self.pitch.value.data),
@@ -235,7 +235,7 @@ def element_bits(vector: SSAValue) -> int:
 
 
 def word_of(fragment: SSAValue) -> DType:
-    """What the words of a fragment are: its elements, or in VNNI form several of them, 32 bits in all."""
+    """Words of a fragment: its elements, or in VNNI form several of them, 32 bits in all."""
     columns = shape_of(fragment)[-1]
     return u32 if columns > 1 and columns * element_bits(fragment) == u32.bits else \
         of_mlir(fragment.type.element_type)  # type: ignore[attr-defined]

@@ -139,7 +139,7 @@ def _desc_type(operation: CreateNdTdescOp) -> TensorDescType:
 
 
 def _is_inside(ranges: Ranges, operation: Operation) -> bool:
-    """Whether what a load or a store of shared local memory covers surely lies inside its array."""
+    """Whether a load or a store of shared local memory is known to lie inside its array."""
     if not isinstance(operation, (LoadNdOp, StoreNdOp)):
         return isinstance(operation, UpdateNdOffsetOp)
     desc = desc_of(operation.desc)

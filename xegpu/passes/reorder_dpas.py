@@ -160,7 +160,7 @@ _LOADED = frozenset((LoadNdOp, *VIEWS))
 
 
 def _is_for_products(operation: Operation, plain: bool) -> bool:
-    """Whether what an operation loads goes into products alone, or, of a loop that converts, into none.
+    """Whether the result of a load is used by products only, or, in a loop that converts, by none.
 
     True of all others, but for shuffles that products need.
     """

@@ -50,7 +50,7 @@ _Part = SSAValue | int
 
 @dataclass(frozen=True)
 class _Tree:
-    """What the result is computed of.
+    """Expression tree of a result.
 
     Attributes:
         parts: for each source of the shuffle its part; the leaf of a tree shuffles these.
@@ -224,7 +224,7 @@ class _Sinking:
 
 
 def _kind(part: _Part) -> tuple[object, ...] | None:
-    """What element-wise operations that are one have in common; None of other values."""
+    """Key that is equal for element-wise operations that may be merged; None for other values."""
     if isinstance(part, int) or not isinstance(operation := part.owner, Operation) or type(operation) not in RECORDS \
             or any(not isinstance(operand.type, VectorType) for operand in operation.operands):
         return None

@@ -94,7 +94,7 @@ def _fault_of_terminator(parent: Operation, number: int, expected: type[Operatio
 
 
 def _handed_on(parent: Operation, number: int, last: Operation) -> tuple[Sequence[SSAValue], Sequence[SSAValue]]:
-    """What a terminator hands on, and the values that it must have the types of."""
+    """Operands that a terminator forwards, and the values whose types they must have."""
     if isinstance(parent, scf.WhileOp):
         return (last.operands[1:], parent.results) if number == 0 else (last.operands, parent.before_region.block.args)
     return (last.operands, parent.results) if not isinstance(parent, func.FuncOp) else ((), ())

@@ -354,7 +354,7 @@ class CompiledKernel:
                       self._guarded_arrays())
 
     def _guarded_arrays(self) -> tuple[str, ...]:
-        """What arrays must have for the first of two loops over a batch to run; nothing where there is one loop."""
+        """Conditions on arrays under which the first of two loops over a batch runs; none where there is one loop."""
         if "collapse-batch" not in self.modules:
             return ()
         from xegpu.passes.loops.collapse_batch import guarded_arrays

@@ -97,7 +97,7 @@ class _Rank:
         return self.arrays[name][region.within(self.regions[name])]
 
     def _arrived(self, step: Step) -> bool:
-        """Whether what the step reads, or fills anew, has been received."""
+        """Whether the buffers that a step reads, or overwrites, have been received."""
         self._take()
         names = {getattr(step, field, "") for field in ("a", "b", "buffer", "source", "target")}
         return not any(isinstance(step, Wait) or posted.buffer in names for posted in self.posted)

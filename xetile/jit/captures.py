@@ -166,7 +166,7 @@ def _constant(value: Any) -> Any:
 
 
 def _member(get: Callable[[], Any], name: str) -> Any:
-    """What the class of an object has by a name, None if it has nothing."""
+    """Attribute of an object's class, None if it has none of the name."""
     return next((vars(kind)[name] for kind in type(get()).__mro__ if name in vars(kind)), None)
 
 

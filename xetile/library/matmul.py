@@ -261,7 +261,7 @@ def _launch(a: Operand, b: Operand, c: Operand, bias: Operand | None, epilogue: 
 
 
 def _sums(engine: DType) -> DType:
-    """What products of an element type are added up in."""
+    """Accumulator type of products of an element type."""
     return dtypes.f32 if engine.is_float else dtypes.i32
 
 

@@ -71,7 +71,7 @@ def parts(a: Operand, b: Operand, c: Operand, engine: DType, target: Target, *, 
 
 
 def _cuts(size: int) -> list[int]:
-    """Where rows or columns may be cut: behind whole tiles, if little remains."""
+    """Positions where rows or columns may be cut: behind whole tiles, if little remains."""
     return sorted({size - size % tile for tile in _TILES if 0 < size % tile <= _NARROW and size > tile})
 
 

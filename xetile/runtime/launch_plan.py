@@ -71,7 +71,7 @@ ENDED = LaunchEvent()
 
 
 class _Record(threading.local):
-    """What this thread launches, and the scratch memory that it takes, while a library function is recorded.
+    """Record of this thread's launches and scratch memory, while a library function is recorded.
 
     Attributes:
         events: kernel, plan and arguments of each launch, no plan where it has none, and blocks of scratch memory, in

@@ -140,7 +140,7 @@ def _drops_zero(emitter: Emitter, user: Operation, index: int) -> bool:
 
 
 def _alternatives(user: Operation, index: int) -> tuple[SSAValue, ...]:
-    """What an operation may choose instead of its operand ``index``."""
+    """Operands that an operation may select instead of operand ``index``."""
     if isinstance(user, SelectOp):
         return (user.operands[3 - index],) if index else ()
     if isinstance(user, _EXTREMES):

@@ -184,7 +184,7 @@ def _asking_function(emitter: Emitter, block: WholeBlock, fragment: Fragment, ki
 
 
 def _alignment(block: WholeBlock) -> list[str]:
-    """What asks whether rows start on 4-byte boundaries, if messages need it: a promise of bounds does not say it."""
+    """C condition that rows start on 4-byte boundaries, if messages need it: asserted bounds do not imply it."""
     size = block.desc.dtype.bytes
     return [] if size >= 4 or is_unaligned_copy(block.desc) else \
         [f"(((uint)(ulong)first | (uint)pitch * {size}u) & 3u) == 0"]

@@ -126,7 +126,7 @@ def _have_as_many(emitter: Emitter, shuffle: ShuffleOp) -> bool:
 
 
 def _valid_rows(block: SSAValue) -> int | None:
-    """How many rows of a part of a loaded block are its matrix's; None if all are, or are known to be zeros."""
+    """Number of in-bounds rows of a part of a loaded block; None if all are, or are known to be zeros."""
     first, operation = 0, block.owner
     while isinstance(operation, (ExtractOp, ExtractStridedSliceOp)):
         first += values_of(operation.offsets)[0] if isinstance(operation, ExtractStridedSliceOp) else 0

@@ -33,7 +33,7 @@ def has_elements(value: SSAValue) -> bool:
 
 
 def moved_elements(value: SSAValue, elements_of: Callable[[SSAValue], Elements]) -> Elements | None:
-    """What is known of the elements of a value by those that they are of others; None for what is computed."""
+    """Facts of the elements of a value, from those of the elements that it copies; None for computed values."""
     owner = value.owner
     if isinstance(owner, ExtractStridedSliceOp):
         first = values_of(owner.offsets)[0]

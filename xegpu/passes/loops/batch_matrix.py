@@ -57,12 +57,12 @@ class Matrix:
 
     @property
     def count(self) -> SSAValue:
-        """How many matrices there are."""
+        """Number of matrices."""
         return self.maker.shape[self.axis]
 
     @property
     def height(self) -> SSAValue:
-        """How many rows each of them has."""
+        """Rows of each matrix."""
         return self.maker.shape[-2]
 
     @property
@@ -72,7 +72,7 @@ class Matrix:
 
     @property
     def access(self) -> str:
-        """How its memory is reached: ``block`` or ``rows``."""
+        """Access kind: ``block`` or ``rows``."""
         return desc_of(self.maker.result).block.access
 
     @property
@@ -83,12 +83,12 @@ class Matrix:
 
     @property
     def period(self) -> int:
-        """How many matrices on another one begins on a 4-byte boundary, from which messages take runs of rows."""
+        """Distance, in matrices, of those that begin on 4-byte boundaries, from which messages take runs of rows."""
         return self._period(ALIGNMENT)
 
     @property
     def qword_period(self) -> int:
-        """How many matrices on another one begins on an 8-byte boundary, from which messages take twice as much."""
+        """Distance, in matrices, of those that begin on 8-byte boundaries, from which messages take twice as much."""
         return self._period(2 * ALIGNMENT)
 
     def _period(self, alignment: int) -> int:
@@ -98,7 +98,7 @@ class Matrix:
 
     @property
     def alignment(self) -> int:
-        """What whole rows begin at a multiple of, in bytes, for the messages that they take."""
+        """Alignment of whole rows, in bytes, for the messages that they take."""
         return max(map(_alignment, self.messages))
 
 
@@ -114,7 +114,7 @@ def valid_part(message: Message, matrix: Matrix) -> tuple[int, int]:
 
 
 def _alignment(message: Message) -> int:
-    """What the rows of a message begin at a multiple of, in bytes, where 1D block messages reach them."""
+    """Alignment of the rows of a message, in bytes, where 1D block messages reach them."""
     return STORE_ALIGNMENT if isinstance(message, StoreNdOp) and fills_writes(desc_of(message.desc)) else ALIGNMENT
 
 
@@ -160,7 +160,7 @@ def _takes_part(message: Message) -> bool:
 
 
 def _messages(desc: SSAValue) -> list[Message] | None:
-    """What reaches memory through a descriptor and through those that it is moved to; None if anything else uses it."""
+    """Messages through a descriptor and those that it is moved to; None if it has other uses."""
     found: list[Message] = []
     for use in desc.uses:
         if isinstance(use.operation, MESSAGES):

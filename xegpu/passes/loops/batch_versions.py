@@ -212,7 +212,7 @@ class Versions:
         return self._before(IndexCastOp(value, i64))
 
     def _end(self, matrix: Matrix) -> SSAValue:
-        """Where the counter has numbered all matrices."""
+        """Value of the counter behind the last matrix."""
         return reduce(lambda end, other: self.inserter.subtract(self.loop, end, other), matrix.others, matrix.count)
 
     def _ask_of(self, matrix: Matrix) -> None:

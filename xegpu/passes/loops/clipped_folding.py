@@ -63,7 +63,7 @@ class Part:
 
 @dataclass(frozen=True)
 class ClippedFolding:
-    """What is folded of a loop.
+    """Row folding of a loop: its matrices, and the parts of their blocks.
 
     Attributes:
         loads: the matrices that are operand B.
@@ -82,12 +82,12 @@ class ClippedFolding:
 
     @property
     def matrices(self) -> tuple[Matrix, ...]:
-        """All that are folded."""
+        """The matrices that are folded."""
         return self.loads + self.apart
 
 
 def clipped_folding_of(loop: scf.ForOp, matrices: Sequence[Matrix], target: Target) -> ClippedFolding | None:
-    """What to fold of a loop over matrices of known sizes; None where there is nothing."""
+    """Row folding of a loop over matrices of known sizes; None where nothing is to be folded."""
     rows = heights(matrices)
     if not target.block_io or target.register_bytes != 4 * COLUMNS or MAIN_LOOP in loop.attributes or \
             number(loop.step) != 1 or not rows or len(loop.iter_args) or \
@@ -247,12 +247,12 @@ def _is_loaded_at_once(messages: Sequence[Operation]) -> bool:
 
 
 def identity(matrix: Matrix) -> tuple[SSAValue, ...]:
-    """What descriptors of blocks of different shapes on the same matrices have in common."""
+    """Key that is equal for descriptors on the same matrices, whatever the shapes of their blocks."""
     return matrix.maker.source, *matrix.maker.offsets[:-2]
 
 
 def messages_beside(matrix: Matrix, matrices: Sequence[Matrix]) -> list[Message]:
-    """All that reaches a matrix, by descriptors of blocks of any shape."""
+    """All messages to a matrix, by descriptors of blocks of any shape."""
     return [message for other in matrices if identity(other) == identity(matrix) for message in other.messages]
 
 

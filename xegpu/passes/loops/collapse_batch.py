@@ -103,7 +103,7 @@ def _taken(loop: scf.ForOp, matrices: list[Matrix]) -> list[Matrix]:
 
 def _folding_of(loop: scf.ForOp, matrices: list[Matrix],
                 target: Target) -> Folding | ClippedFolding | StoredFolding | None:
-    """What of a loop's matrices is reached with several rows as one; None where there is nothing."""
+    """Row folding of a loop's matrices; None where nothing is to be folded."""
     from xegpu.passes.loops.clipped_folding import clipped_folding_of
     from xegpu.passes.loops.fold_rows import folding_of
     from xegpu.passes.loops.fold_stored_rows import stored_folding_of
@@ -113,7 +113,7 @@ def _folding_of(loop: scf.ForOp, matrices: list[Matrix],
 
 
 def guarded_arrays(module: ModuleOp, target: Target) -> tuple[str, ...]:
-    """What each array must have for the first loops to run, beside matrices behind each other.
+    """Conditions on each array under which the first loops run, beside contiguous matrices.
 
     Args:
         module: the kernel before the pass, or after passes that left it as it was.
@@ -142,7 +142,7 @@ def _has_batches(module: ModuleOp) -> bool:
 
 
 def _factor(loop: scf.ForOp, matrices: Sequence[Matrix], target: Target) -> int:
-    """How many steps of a loop are one of its first version.
+    """Number of steps of a loop that make up one of its first version.
 
     One where messages take no distances, so that each step sets their addresses anew; where a step does more than load,
     multiply and store: takes rows apart; where not all blocks are those of such matrices; and where their rows or the

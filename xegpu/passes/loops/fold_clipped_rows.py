@@ -116,7 +116,7 @@ class ClippedRowFolder:
         return {begins: partial(moved, self.inserter, row, rows // together)}
 
     def holds(self) -> Iterator[SSAValue]:
-        """What is asked before the loop: whether the arrays have such surfaces."""
+        """Guard of the loop: whether the arrays have such surfaces."""
         constant = self.inserter.constant
         for surface, matrix in self._surfaces.items():
             maker = surface.owner
@@ -273,7 +273,7 @@ class ClippedRowFolder:
         return joined if count == BLOCK else self._shuffled(joined, joined, block, anchor)
 
     def _rows_of_part(self, load: SSAValue, part: Part, anchor: Operation) -> SSAValue:
-        """What a part has of its load: all, or the first or second block of two."""
+        """Blocks of its load that a part takes: all, or the first or second of two."""
         (rows, each), _ = _vector(load)
         first = part.first % rows
         return load if rows <= BLOCK else \

@@ -58,7 +58,7 @@ _LOADS = 2
 
 @dataclass(frozen=True)
 class Folding:
-    """What is folded of a loop.
+    """Row folding of a loop.
 
     Attributes:
         factor: steps that a block message loads for.
@@ -75,7 +75,7 @@ class Folding:
 
     @property
     def matrices(self) -> tuple[Matrix, ...]:
-        """All that are folded."""
+        """The matrices that are folded."""
         return self.loads + self.stores
 
     @property
@@ -85,7 +85,7 @@ class Folding:
 
 
 def folding_of(loop: scf.ForOp, matrices: Sequence[Matrix], target: Target) -> Folding | None:
-    """What to fold of a loop over a batch; None where there is nothing, or something else needs the rows in order."""
+    """Row folding of a loop over a batch; None where nothing is folded, or another use needs the rows in order."""
     rows = heights(matrices)
     if not target.block_io or target.register_bytes != 4 * COLUMNS or MAIN_LOOP in loop.attributes or \
             number(loop.step) != 1 or not rows or len(loop.iter_args) or \
@@ -273,7 +273,7 @@ class RowFolder:
         return {begins: partial(moved, self.inserter, row, rows // 2)}
 
     def holds(self) -> Iterator[SSAValue]:
-        """What is asked before the loop: whether the arrays have such surfaces."""
+        """Guard of the loop: whether the arrays have such surfaces."""
         constant = self.inserter.constant
         for matrix, surface in self._surfaces.items():
             yield self.before(InBoundsOp(surface, (0, 0, 1, 2 * matrix.columns), SURFACE_ALIGNMENT), "aligned")

@@ -46,7 +46,7 @@ _RUN = 256
 
 @dataclass(frozen=True)
 class StoredFolding:
-    """What is folded of a loop.
+    """Row folding of the stores of a loop.
 
     Attributes:
         loads: the matrices that are operand A.
@@ -67,7 +67,7 @@ class StoredFolding:
 
     @property
     def matrices(self) -> tuple[Matrix, ...]:
-        """All that are folded."""
+        """The matrices that are folded."""
         return self.stores
 
     def blocks(self, position: int) -> tuple[tuple[Part, ...], ...]:
@@ -100,7 +100,7 @@ def blocks_of(rows: int, together: int, position: int) -> tuple[tuple[Part, ...]
 
 
 def stored_folding_of(loop: scf.ForOp, matrices: Sequence[Matrix], target: Target) -> StoredFolding | None:
-    """What to fold of a loop over matrices of known sizes; None where there is nothing, or runs take no more."""
+    """Row folding of the stores of a loop over matrices of known sizes; None where it saves no messages."""
     rows = heights(matrices)
     if not target.block_io or target.register_bytes != 4 * COLUMNS or MAIN_LOOP in loop.attributes or \
             number(loop.step) != 1 or not rows or len(loop.iter_args) or \
@@ -203,7 +203,7 @@ class StoredRowFolder(ClippedRowFolder):
                     self._store(matrix, message, self.folding.rows, row)
 
     def holds(self) -> Iterator[SSAValue]:
-        """What is asked before the loop: whether there are such surfaces, and steps begin with a whole row of them."""
+        """Guard of the loop: whether there are such surfaces, and steps begin with a whole row of them."""
         constant = self.inserter.constant
         for first in self._firsts:
             within = self.before(arith.AndIOp(first, constant(self.folding.factor - 1)), None)

@@ -122,7 +122,7 @@ def _may_share(loop: scf.ForOp, target: Target) -> bool:
 
 
 def _has_room(loop: scf.ForOp, target: Target) -> bool:
-    """Whether what a loop keeps in registers leaves room for an address of its own for each message.
+    """Whether the registers of a loop leave room for a separate address payload for each message.
 
     In a pure GEMM loop the compiler moves loads, so that it does.
     """

@@ -145,7 +145,7 @@ def _arrays(function: func.FuncOp) -> list[_Array]:
 
 
 def _array(maker: AllocOp) -> _Array | None:
-    """What reads and writes an array; None if anything but copies and products does."""
+    """Reads and writes of an array; None if it has other uses than copies and products."""
     array, orders = _Array(), set[_Order]()
     for user in _accesses(maker.memref):
         if isinstance(user, StoreNdOp) and (order := _order_of_copy(user)):
@@ -163,7 +163,7 @@ def _array(maker: AllocOp) -> _Array | None:
 
 
 def _accesses(memory: SSAValue) -> Iterator[Operation]:
-    """What uses an array, through descriptors and these moved."""
+    """Users of an array, through descriptors and the updates of these."""
     for use in memory.uses:
         if isinstance(use.operation, (CreateNdTdescOp, UpdateNdOffsetOp)) and use.index == 0:
             yield from _accesses(use.operation.result)

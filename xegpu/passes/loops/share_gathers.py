@@ -206,7 +206,7 @@ class _Builder(RowChunks):
         return self._made[place, group]
 
     def _lengths(self, rows: _Rows, near: int) -> SSAValue:
-        """How many elements there are from each chunk on, or of a row that is there as a whole."""
+        """Number of elements from each chunk on, or of a row that is in bounds as a whole."""
         low = rows.low
         constant = low.constant - near if low.lane else low.constant
         key = rows.ends, constant, low.terms, low.lane

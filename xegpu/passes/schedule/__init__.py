@@ -135,7 +135,7 @@ class Schedule:
 
 
 def _is_published(load: LoadGatherOp) -> bool:
-    """Whether what a gather loads is stored to shared local memory, in a block with other rows, and nothing else."""
+    """Whether the only use of a gather is a store to shared local memory, in a block with other rows."""
     value: SSAValue = load.result
     while value.has_one_use():
         (user,) = [use.operation for use in value.uses]

@@ -55,7 +55,7 @@ def covers_the_same(recorded: func.FuncOp, changed: func.FuncOp) -> bool:
 
 @dataclass
 class _Along:
-    """What tiles cover along a dimension of an array.
+    """Coverage by tiles along a dimension of an array.
 
     Attributes:
         pieces: of each tile the elements at which it begins, and how many it has.
@@ -99,7 +99,7 @@ class _Along:
 
 
 def _covered(function: func.FuncOp) -> _Places:
-    """What the tiles of a function cover of its arguments, without those of single elements."""
+    """Coverage of a function's arguments by its tiles, without scattered ones."""
     found: _Places = defaultdict(_Along)
     sample, last, moves = _Sample(function), _Sample(function, is_last=True), _moves(function)
     for tile in function.walk():
@@ -128,7 +128,7 @@ def _covered(function: func.FuncOp) -> _Places:
 
 
 def _factors(before: _Places, after: _Places) -> dict[object, list[float]]:
-    """How many times as far work-groups along each dimension of the grid go along arrays, where all go as far."""
+    """Ratios of the strides of work-groups after and before, for each grid dimension, where tiles have one stride."""
     found: dict[object, list[float]] = defaultdict(list)
     for key, along in before.items():
         for dimension, strides in along.strides.items():
@@ -181,7 +181,7 @@ def _is_whole(tile: InitTileOp, dim: int, moves: Mapping[SSAValue, Mapping[int, 
 
 
 def _moves(function: func.FuncOp) -> dict[SSAValue, dict[int, set[int | None]]]:
-    """How far each tile is moved at once along each dimension, None if that is no constant."""
+    """Step of each tile along each dimension, None if it is no constant."""
     found: dict[SSAValue, dict[int, set[int | None]]] = defaultdict(lambda: defaultdict(set))
     for update in function.walk():
         if isinstance(update, UpdateTileOffsetOp) and len(update.offsets) > 1:

@@ -14,7 +14,7 @@ from xegpu.target.targets import Target
 
 
 def largest_vector(function: func.FuncOp, target: Target) -> str:
-    """Which vector takes most registers, and what makes it smaller; nothing without vectors.
+    """The vector that takes most registers, and what makes it smaller; empty without vectors.
 
     Args:
         function: a kernel of one subgroup, in tiles.

@@ -46,7 +46,7 @@ def slow_accesses(function: FuncOp, target: Target, access: Sequence[str]) -> tu
 
 
 def _copy_help(operation: LoadNdOp | StoreNdOp, kinds: dict[SSAValue, str]) -> str:
-    """What makes copies of a product's operand of any alignment cheaper; empty for other accesses."""
+    """Hint on cheaper copies of an unaligned operand; empty for other accesses."""
     around = operation.parent_op()
     unaligned = [init for init in root_definitions(operation.desc) if isinstance(init.owner, CreateNdTdescOp)
                  and access_kind(init.owner, kinds) == "rows" and not bounded_axes(init.owner)]

@@ -320,7 +320,7 @@ def _even_constants(origin: Origin) -> list[str]:
 
 
 def _times_even(value: int) -> int:
-    """How often a number can be halved, so that a whole number of at least :data:`_SMALLEST` is left."""
+    """Number of times that a number can be halved and stay a whole number of at least :data:`_SMALLEST`."""
     return min((value & -value).bit_length(), (value // _SMALLEST).bit_length()) - 1
 
 

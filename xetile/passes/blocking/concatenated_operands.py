@@ -69,7 +69,7 @@ def _products(around: Operation) -> Iterator[TileMmaOp]:
 
 
 def _concatenation(value: SSAValue) -> SSAValue:
-    """What is transposed to a value, or the value itself."""
+    """The value before a transposition, or the value itself."""
     return value.owner.source if isinstance(value.owner, TileTransposeOp) else value
 
 

@@ -80,12 +80,12 @@ class Operand:
 
     @property
     def tile(self) -> Operation:
-        """What initializes the tile that is loaded."""
+        """The initialization of the tile that is loaded."""
         return self.sources[-1]
 
     @property
     def value(self) -> SSAValue:
-        """What its products take."""
+        """The operand of its products."""
         return self.products[0].b
 
     @property
@@ -124,7 +124,7 @@ class Operand:
 
 
 def operands_b(body: Block) -> list[SSAValue]:
-    """What the products of a loop take as operand B, in order."""
+    """Operands B of the products of a loop, in order."""
     return [*dict.fromkeys(each.b for each in body.ops if isinstance(each, TileMmaOp))]
 
 

@@ -315,7 +315,7 @@ class LinearTerms:
         return isinstance(operation, math.Exp2Op) or (linear and self._is_consumed(operation.results[0]))
 
     def _row(self, value: SSAValue) -> Linear | None:
-        """What is added where a value is that is the same for all elements of a row; None for other values."""
+        """Term of a value that is equal along rows; None for other values."""
         if (number := constant_of(value)) is not None:
             return Linear(value, constant=number)
         column = self._column(value)

@@ -124,7 +124,7 @@ def _is_moderate(found: Linear, is_reduced: bool) -> bool:
 
 
 def _factor(operation: Operation) -> float:
-    """What the exponent of two is of that of a function."""
+    """Factor that turns the exponent of a function into one of base two."""
     return log2(e) if isinstance(operation, math.ExpOp) else 1.0
 
 

@@ -135,7 +135,7 @@ class _Chain:
 
 
 class _Operands:
-    """How the operands of products are stored.
+    """Memory order of the operands of products.
 
     Args:
         function: a kernel.
@@ -172,7 +172,7 @@ def _operand_block(operand: SSAValue) -> object:
 
 
 def _form(load: tile_ops.LoadTileOp, products: Iterable[Operation]) -> bool | None:
-    """Whether what is loaded is transposed for products; None if it has other uses, or uses of both kinds."""
+    """Whether a load is transposed for products; None if it has other uses, or uses of both kinds."""
     users = [use.operation for use in load.result.uses]
     if load.padding is not None or not users:
         return None

@@ -75,7 +75,7 @@ class VersionColumns:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What a version takes for granted.
+    """Assumptions of a version.
 
     Attributes:
         terms: of columns, each with what it has to be a multiple of.
@@ -95,7 +95,7 @@ def _candidates(around: Operation) -> Iterator[scf.ForOp]:
 
 
 def _init_of(tile: SSAValue, loop: scf.ForOp) -> tile_ops.InitTileOp | None:
-    """What initializes a tile, in a loop or before it, where the loop moves it by multiples of a message's column."""
+    """Initialization of a tile, in a loop or before it, which the loop moves by multiples of a message's column."""
     if isinstance(tile, BlockArgument) and tile.block is loop.body.block:
         tile = loop.iter_args[tile.index - 1]
     return tile.owner if isinstance(tile.owner, tile_ops.InitTileOp) else None

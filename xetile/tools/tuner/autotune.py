@@ -86,7 +86,7 @@ class Tuned:
             return self.kernel.on(where, target=target)[counts](*args, **best)
 
     def lower(self, *args: Any, **options: Any) -> Any:
-        """As :meth:`Kernel.lower`, with constants of the author's choice."""
+        """Lower the kernel as :meth:`Kernel.lower` does, with constants of the author's choice."""
         return self.kernel.lower(*args, **options)
 
 

@@ -85,7 +85,7 @@ class _Run:
 
     @cached_property
     def copies(self) -> list[list[_Copy]]:
-        """What each variable of all blocks is put together from."""
+        """Copies that make up each variable of all blocks."""
         return [_copies(part, number, self) for part in self.parts for number in range(len(part.fragment.names))]
 
     @cached_property
@@ -206,7 +206,7 @@ def _together(operation: LoadNdOp, pitch: int) -> dict[LoadNdOp, int]:
 
 
 def _matrix(operation: LoadNdOp) -> tuple[Any, ...]:
-    """What loads of blocks of one matrix have in common, at whatever constant distances."""
+    """Key that is equal for loads of blocks of one matrix, at any constant distances."""
     at = position_of(operation.desc)
     maker = at.root.owner
     if not isinstance(maker, CreateNdTdescOp):
@@ -280,7 +280,7 @@ def _portable(part: _Part, number: int, run: _Run) -> str:
 
 
 def _copies(part: _Part, number: int, run: _Run) -> list[_Copy]:
-    """How the rows of a variable's words are put together; what is not copied is zero."""
+    """Copies that make up the rows of a variable's words; all other elements are zero."""
     lanes, found = part.block.lanes, []
     for place, word in enumerate(part.words(number)):
         first = place * run.lanes * lanes.per_lane

@@ -49,7 +49,7 @@ messages, or registers run out."""
 
 @dataclass(frozen=True)
 class Address:
-    """Where the address of a message is.
+    """Address of a message: a register of a variable, and a distance from there.
 
     Attributes:
         variable: one register of it, or several, whose first words are addresses; for stores, all words.

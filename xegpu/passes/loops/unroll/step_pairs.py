@@ -65,7 +65,7 @@ def pair_steps(inserter: Inserter, steps: Sequence[Sequence[Operation]]) -> None
 
 
 def _phases(step: Sequence[Operation]) -> list[list[Operation]]:
-    """What a step does before it transposes, transposes, loads behind that, and does from its first product on."""
+    """Phases of a step: before the transposition, the transposition, loads behind it, and from the first product on."""
     found: list[list[Operation]] = [[] for _ in range(_PHASES)]
     last = max((i for i, operation in enumerate(step) if _is_exchange(operation)), default=0)
     phase = 0

@@ -127,7 +127,7 @@ class _Split:
 
     @property
     def kept(self) -> SSAValue:
-        """What is selected there."""
+        """The operand that is selected in the steps without masks."""
         return self.selection.lhs if self.holds else self.selection.rhs
 
 

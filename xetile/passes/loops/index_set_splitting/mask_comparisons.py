@@ -135,7 +135,7 @@ def _bounded(comparison: Comparison, bounds: Mapping[SSAValue, Range]) -> Compar
 
 
 def _broadcast_from(value: SSAValue) -> SSAValue:
-    """What a value repeats."""
+    """Source of a broadcast, or the value itself."""
     while isinstance(value.owner, (BroadcastOp, TileBroadcastOp)):
         value = value.owner.operands[0]
     return value

@@ -173,7 +173,7 @@ def _block_of(value: SSAValue) -> Block:
 
 
 def _invariants(value: SSAValue, loop: scf.ForOp) -> dict[Operation, None] | None:
-    """What a loop-invariant value is computed by in a loop, in order; None if a value is not, or might fail there."""
+    """Operations of a loop that compute a loop-invariant value, in order; None if it is not invariant, or may fail."""
     if not is_inside(value, loop):
         return {}
     owner, found = value.owner, dict[Operation, None]()
@@ -220,6 +220,6 @@ def _rows_of(inserter: Inserter, load: LoadGatherOp, block: SSAValue, rows: Numb
 
 
 def _run(rows: Numbers, step: int) -> int:
-    """How many of the first rows have this distance."""
+    """Number of the first rows with this distance."""
     others = np.flatnonzero(np.diff(rows) != step)
     return int(others[0]) + 1 if len(others) else len(rows)

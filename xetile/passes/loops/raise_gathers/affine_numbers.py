@@ -110,7 +110,7 @@ class AffineNumbers:
         return Affine(np.zeros((1, 1), np.int64), {value: Fraction(1)}) if is_small else None
 
     def range_of(self, found: Affine) -> Range:
-        """Of all elements together."""
+        """Range of all elements together."""
         if found.named:
             return Range()
         total = Range(int(found.known.min()), int(found.known.max()))
@@ -203,7 +203,7 @@ class AffineNumbers:
 
 
 def _move(value: SSAValue) -> tuple[SSAValue, Callable[[Numbers], Numbers]] | None:
-    """What the elements of a vector are taken from, and how; None for what is computed."""
+    """Source of a vector whose elements are copies, and their selection; None for computed vectors."""
     owner, shape = value.owner, shape_of(value)
     if isinstance(owner, TileBroadcastOp):
         return owner.source, lambda known: np.broadcast_to(known, shape)

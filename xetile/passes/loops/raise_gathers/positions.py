@@ -88,7 +88,7 @@ class PositionAnalysis:
 
 @dataclass
 class _Reader:
-    """What the offsets and the mask of one gather say.
+    """Reader of the offsets and the mask of one gather.
 
     Attributes:
         numbers: of vectors of integers.
@@ -168,7 +168,7 @@ class _Reader:
                    for test in self._conjuncts(condition))
 
     def _conjuncts(self, mask: SSAValue) -> list[tuple[Affine, int | None] | None]:
-        """What must all hold: positions that must not be negative (None), or be less than the size of an axis.
+        """Conjuncts of a mask: positions that must not be negative (None), or be less than the size of an axis.
 
         An entry is None for anything else.
         """
@@ -193,7 +193,7 @@ class _Reader:
         return [None if low is None else (low, axis)]
 
     def asked(self, mask: SSAValue, at: Positions) -> set[str] | None:
-        """Which bounds a mask asks for, of ``width`` and ``left``; None if it asks for anything else."""
+        """Bounds that a mask checks, of ``width`` and ``left``; None if it checks anything else."""
         owner, found = mask.owner, set[str]()
         if isinstance(owner, arith.AndIOp):
             sides = [self.asked(side, at) for side in owner.operands]

@@ -60,7 +60,7 @@ class RowSumsByMma:
 
 
 def _multiplied(rows: SSAValue, target: Target) -> SSAValue | None:
-    """What is summed, in the type that it had before it was widened, if that is multiplied; else None."""
+    """The summands before they were widened, if a product multiplies these; else None."""
     widened = rows.owner
     if not isinstance(widened, arith.ExtFOp):
         return None

@@ -90,7 +90,7 @@ class StripMineColumns:
         return _ColumnStripMiner(strips, self.target.subgroup_size).function(function) if strips else function
 
     def _strip(self, block: Block) -> _Strip | None:
-        """How a block is taken apart; None where it fits the registers, or may not be."""
+        """Strips of a block; None where it fits the registers, or cannot be split."""
         room = self.target.unrolled_bytes or max(self.target.registers) * self.target.register_bytes
         live = live_row_bytes(block, 1.0, sinks=not self.target.block_io)
         if live <= room * _EXCEEDS or (phases := _phases(block)) is None:
@@ -149,7 +149,7 @@ class _Phases:
 
 @dataclass(frozen=True)
 class _Strip:
-    """How a block is taken apart.
+    """Strips of a block.
 
     Attributes:
         phases: its loops.

@@ -148,7 +148,7 @@ def _init_tile(rewriter: _ColumnPadder, operation: InitTileOp) -> None:
 
 
 def _end(rewriter: _ColumnPadder, width: SSAValue, first: SSAValue, columns: int) -> SSAValue:
-    """Where columns from ``first`` on end, in an array of some width; 0 for a tile that lies in front of the array."""
+    """End of the columns from ``first`` on, in an array of some width; 0 for a tile that lies in front of the array."""
     start, known = number(first), number(width)
     if start is not None and start + columns < 1 << 31:  # devices compute indices in 32 bits
         end = max(start + columns, 0)
@@ -175,6 +175,6 @@ def _tile_reduce(rewriter: _ColumnPadder, operation: TileReduceOp) -> None:
 
 
 def _mask(rewriter: _ColumnPadder, shape: tuple[int, ...], columns: int) -> SSAValue:
-    """Which elements are in the first columns of a vector."""
+    """Mask of the first columns of a vector."""
     counters = VectorType(i32, shape)
     return rewriter.emit(CmpIOp(rewriter.emit(IotaOp(counters, 1)), splat(rewriter, columns, counters), "slt"))

@@ -112,7 +112,7 @@ def _accesses(function: func.FuncOp) -> Iterator[SSAValue]:
 
 
 def _origin(root: SSAValue, entry: Block, rows: int) -> tuple[object, ...] | None:
-    """Where a tile of all rows begins, its column left out; None for other memory, or where a loop decides it."""
+    """Position of a tile of all rows, without its column; None for other memory, or where a loop determines it."""
     tile = root.owner
     if not isinstance(tile, InitTileOp) or rows_of(tile.result) != rows or may_overlap(tile):
         return None
@@ -137,7 +137,7 @@ def may_overlap(tile: InitTileOp) -> bool:
 
 
 def same_value(value: SSAValue) -> object:
-    """What is equal for equal numbers, and for one value."""
+    """Key that is equal for equal constants, and for the same value."""
     known = number(value)
     return value if known is None else known
 

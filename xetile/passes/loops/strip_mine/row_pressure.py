@@ -63,7 +63,7 @@ def live_row_bytes(block: Block, part: float, *, sinks: bool) -> float:
 
 
 def _is_computed_for(reduction: TileReduceOp) -> bool:
-    """Whether what is reduced is a function of several instructions, and used for nothing else.
+    """Whether the operand of a reduction takes several instructions, and has no other use.
 
     All its blocks are there before they are added up; the device's compiler computes a product right where it is added.
     """
@@ -80,7 +80,7 @@ def _bytes(value: SSAValue, part: float) -> float:
 
 
 def _places(operations: list[Operation], index: dict[Operation, int], *, sinks: bool) -> dict[Operation, int]:
-    """Where each operation stands, by its number: what may move, at its first use."""
+    """Position of each operation in program order; that of movable ones is their first use."""
     placed: dict[Operation, int] = {}
     writes = len(operations)
     for operation in reversed(operations):
@@ -99,7 +99,7 @@ def _places(operations: list[Operation], index: dict[Operation, int], *, sinks: 
 
 
 def _last_use(value: SSAValue, index: dict[Operation, int], placed: dict[Operation, int]) -> int:
-    """Where a value is used last, through what is made of it where it is used."""
+    """Position of the last use of a value, including uses of operations that are sunk to their users."""
     last = -1
     for use in value.uses:
         user = _within(use.operation, index)

@@ -127,7 +127,7 @@ class Columns:
 
     @property
     def in_words(self) -> bool:
-        """Whether what is in bounds is known to be whole words: they begin behind the first column, and end so."""
+        """Whether the elements in bounds are known to be whole words: none is before the first column, and words end them."""
         return self.ends_in_words and self.is_natural
 
     @property
@@ -143,7 +143,7 @@ class Columns:
 
 def columns_of(load: LoadGatherOp, loop: scf.ForOp | None, analysis: LaneOffsets, *,
                unaligned: bool = False) -> Columns | None:
-    """What a gather, in a loop or in none, needs to become one of whole columns, or rows; None if it cannot.
+    """Columns of a gather that becomes one of whole columns or rows, in a loop or outside; None if it cannot.
 
     Args:
         load: the gather.
