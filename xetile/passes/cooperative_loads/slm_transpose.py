@@ -131,7 +131,7 @@ class _SlmTransposeRewriter(SubgroupBuffers):
             self.has_room((side, side), of_mlir(element), "square")
 
     def through_memory(self, value: SSAValue, into: SSAValue, out_of: SSAValue) -> SSAValue:
-        """Store a value to a tile on shared local memory, and load another tile there, behind barriers of the subgroup."""
+        """Store a value to a tile on shared local memory, and load another tile there, with subgroup barriers."""
         self.emit(SubgroupBarrierOp())
         self.emit(tile_ops.StoreTileOp(value, into))
         self.emit(SubgroupBarrierOp())

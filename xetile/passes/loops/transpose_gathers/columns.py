@@ -127,7 +127,7 @@ class Columns:
 
     @property
     def in_words(self) -> bool:
-        """Whether the elements in bounds are known to be whole words: none is before the first column, and words end them."""
+        """Whether the elements in bounds are known to be whole words, and none is before the first column."""
         return self.ends_in_words and self.is_natural
 
     @property
