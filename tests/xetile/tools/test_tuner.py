@@ -111,6 +111,14 @@ def test_the_budget_ends_building(arrays: tuple[Any, ...], monkeypatch: pytest.M
     assert one.best == {"BM": 24}
 
 
+def test_machine_code_is_timed_on_copies(arrays: tuple[Any, ...]) -> None:
+    require_ocloc()
+    wanted = expected(*arrays)
+    result = xt.tune(accumulate, arrays, {"BM": [8, 16]}, where="machine:pvc", budget="10ms")
+    np.testing.assert_array_equal(arrays[2], wanted)
+    assert {outcome.how for outcome in result.outcomes} == {"timed"}
+
+
 def result_configurations(result: Any) -> list[dict[str, Any]]:
     return [outcome.configuration for outcome in result.outcomes if outcome.seconds is not None]
 

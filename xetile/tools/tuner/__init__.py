@@ -26,6 +26,7 @@ from xetile.jit.base import BaseKernel
 from xetile.runtime.device_executor import DeviceExecutor
 from xetile.runtime.executors import Executor, select_executor
 from xetile.runtime.grid import Grid
+from xetile.runtime.machine_arena import ArenaArray
 from xetile.tools.tuner.result import Outcome, Result, is_tied
 from xetile.tools.tuner.space import Configuration, Space, configurations, seconds_of
 from xetile.tools.tuner.timing import Series, compare
@@ -297,6 +298,8 @@ def _scratch(outputs: Sequence[int], copied_in: Sequence[Argument], executor: Ex
 
 
 def _copied(source: Any) -> Any:
+    if isinstance(source, ArenaArray):
+        return source.copy()
     return scratch_copy(source) if isinstance(source, UsmArray) else np.copy(source)
 
 
