@@ -38,6 +38,10 @@ class ArenaArray:
     read_only: bool
     arena: Arena = field(repr=False)
 
+    def copy(self) -> ArenaArray:
+        """A copy in an arena of its own."""
+        return Arena(["a copy"], [self.view]).arrays[0]
+
 
 class Arena:
     """Memory for the arrays of one launch.

@@ -21,6 +21,9 @@ from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.support.location import author_location
 
 
+_UNSIGNED = {"uchar": "ub", "ushort": "uw", "uint": "ud", "ulong": "uq"}  # C types, and their names in vISA
+
+
 def _inline(emitter: Emitter, operation: InlineOp) -> None:
     types = _types(operation.outputs)
     if not isinstance(operation.outputs[0].type, VectorType):
@@ -130,15 +133,31 @@ def _body(emitter: Emitter, operation: InlineOp, outputs: Sequence[DType]) -> st
         portable = f"  return {filled};\n" if not re.search(r"\{r\d", opencl) else f"{variables}  {filled}\n{end}"
     if "visa" not in texts:
         return portable
-    # vISA: operands are %-numbers, results first; each is a variable of a lane's element, in whole registers.
-    numbers = {f"r{i}": i for i in range(len(outputs))}
-    numbers |= {str(i): len(outputs) + i for i in range(len(operation.inputs))}
-    visa = FIELD.sub(lambda field: f"\0{numbers[field[1] + field[2]]}",
-                     texts["visa"].replace("{lanes}", str(emitter.subgroup))).replace("%", "%%").replace("\0", "%")
-    lines = "".join(f'    "{_escaped(line.strip())}\\n"\n' for line in ("{", *visa.splitlines(), "}") if line.strip())
+    inputs = _types(operation.inputs)
+    lines = "".join(f'    "{_escaped(line)}\\n"\n' for line in _visa_lines(texts["visa"], emitter.subgroup, outputs, inputs))
     to = ", ".join(f'"=rw"(xetile_r{i})' for i in range(len(outputs)))
-    of = ", ".join(f'"rw"(xetile_{i})' for i in range(len(operation.inputs)))
+    of = ", ".join(f'"rw"(xetile_{i})' for i in range(len(inputs)))
     return f"#ifdef {NO_VISA}\n{portable}#else\n{variables}  __asm__(\n{lines}    : {to} : {of});\n{end}#endif\n"
+
+
+def _visa_lines(text: str, subgroup: int, outputs: Sequence[DType], inputs: Sequence[DType]) -> list[str]:
+    """Lines of a block of vISA, whose operands are %-numbers, results first: each is a variable of a lane's element.
+
+    The compiler declares variables of integers signed, as LLVM's integers have no sign; a field that is unsigned in
+    OpenCL C becomes an alias of an unsigned type: ``.decl xetile_v1 v_type=G type=ud num_elts=16 alias=<%1, 0>``.
+    """
+    fields = [*(f"r{i}" for i in range(len(outputs))), *(str(i) for i in range(len(inputs)))]
+    used = {match[1] + match[2] for match in FIELD.finditer(text)}
+    names, aliases = {}, []
+    for number, (field, dtype) in enumerate(zip(fields, [*outputs, *inputs], strict=True)):
+        unsigned = _UNSIGNED.get(dtype.opencl)
+        names[field] = f"\0{number}" if unsigned is None else f"xetile_v{number}"
+        if unsigned is not None and field in used:
+            aliases.append(f".decl xetile_v{number} v_type=G type={unsigned} num_elts={subgroup} align=GRF "
+                           f"alias=<\0{number}, 0>")
+    filled = FIELD.sub(lambda field: names[field[1] + field[2]], text.replace("{lanes}", str(subgroup)))
+    lines = ["{", *aliases, *filled.splitlines(), "}"]
+    return [line.strip().replace("%", "%%").replace("\0", "%") for line in lines if line.strip()]
 
 
 def _escaped(line: str) -> str:

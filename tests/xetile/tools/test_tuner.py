@@ -111,6 +111,14 @@ def test_the_budget_ends_building(arrays: tuple[Any, ...], monkeypatch: pytest.M
     assert one.best == {"BM": 24}
 
 
+def test_machine_code_is_timed_on_copies(arrays: tuple[Any, ...]) -> None:
+    require_ocloc()
+    wanted = expected(*arrays)
+    result = xt.tune(accumulate, arrays, {"BM": [8, 16]}, where="machine:pvc", budget="10ms")
+    np.testing.assert_array_equal(arrays[2], wanted)
+    assert {outcome.how for outcome in result.outcomes} == {"timed"}
+
+
 def result_configurations(result: Any) -> list[dict[str, Any]]:
     return [outcome.configuration for outcome in result.outcomes if outcome.seconds is not None]
 
@@ -132,12 +140,39 @@ def test_autotune_chooses_for_each_kind_of_arguments(arrays: tuple[Any, ...]) ->
     tuned = xt.autotune({"BM": [8, 16]}, key=["A", "C"], budget="50ms")(accumulate)
     a, b, c = (dpnp.asarray(array) for array in arrays)
     tuned(a, b, c)
-    tuned(a, b, c, scale=2.0)
+    tuned(a, b, c)
     product = expected(*arrays) - arrays[2]
-    np.testing.assert_array_equal(dpnp.asnumpy(c), arrays[2] + 3 * product)
+    np.testing.assert_array_equal(dpnp.asnumpy(c), arrays[2] + 2 * product)
     assert len(tuned.results) == 1
     tuned(a[:30], b, c[:30])
     assert len(tuned.results) == 2
+    tuned(a, b, c, scale=2.0)
+    assert len(tuned.results) == 3
+
+
+def test_autotune_tries_configurations_with_the_constants_of_the_call() -> None:
+    """A constant that has no default, with which half of the configurations do not fit, or that is tuned."""
+    @xt.autotune({"rows": [4, 8]}, budget="50ms")
+    @xt.kernel(grid=lambda A, C, rows, **_: (-(-A.shape[0] // rows),))
+    def kernel(A, C, *, rows, halves):
+        if rows * halves >= 16:
+            raise ValueError("too many rows")
+        at = xt.group_id(0) * rows, 0
+        xt.store_tile(xt.load_tile(xt.init_tile(A, at, (rows, 32))) * halves, xt.init_tile(C, at, (rows, 32)))
+
+    a = RANDOM.integers(-9, 9, (20, 32)).astype(np.float32)
+    for constants, rows in (({"halves": 1}, {4, 8}), ({"halves": 2}, {4}), ({"halves": 1, "rows": 2}, {2})):
+        c = np.zeros_like(a)
+        kernel(a, c, **constants)
+        np.testing.assert_array_equal(c, a * constants["halves"])
+        best = kernel.best(a, c, **constants)
+        assert best["rows"] in rows
+        assert best["halves"] == constants["halves"]
+    assert len(kernel.results) == 2
+    failures = [failure.reason for result in kernel.results.values() for failure in result.failures]
+    assert failures == ["ValueError: too many rows"]
+    with pytest.raises(xt.ArgumentError, match="no constant columns"):
+        kernel(a, c, columns=1)
 
 
 def test_a_prediction_ranks_without_a_device() -> None:

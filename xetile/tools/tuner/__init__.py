@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
@@ -26,6 +27,7 @@ from xetile.jit.base import BaseKernel
 from xetile.runtime.device_executor import DeviceExecutor
 from xetile.runtime.executors import Executor, select_executor
 from xetile.runtime.grid import Grid
+from xetile.runtime.machine_arena import ArenaArray
 from xetile.tools.tuner.result import Outcome, Result, is_tied
 from xetile.tools.tuner.space import Configuration, Space, configurations, seconds_of
 from xetile.tools.tuner.timing import Series, compare
@@ -159,8 +161,16 @@ def _candidates(kernel: BaseKernel, every: Sequence[Configuration], arguments: S
                 found.append(Candidate(configuration, compiled, _grid(kernel, grid, configuration, args)))
             except XeError as error:
                 failures.append(Outcome(configuration, stage="tables", reason=str(error)))
+            except (AssertionError, ValueError) as error:  # the author's function refuses its constants
+                failures.append(Outcome(configuration, stage="tables", reason=_refusal(error)))
             advance(1)
     return found, failures
+
+
+def _refusal(error: Exception) -> str:
+    """An error that the author's function raises: what it says, else the line that raises it."""
+    said = str(error) or traceback.extract_tb(error.__traceback__)[-1].line
+    return f"{type(error).__name__}: {said}"
 
 
 def _tuning_result(kernel: BaseKernel, device: str, by: str, outcomes: Sequence[Outcome], start: float) -> Result:
@@ -297,6 +307,8 @@ def _scratch(outputs: Sequence[int], copied_in: Sequence[Argument], executor: Ex
 
 
 def _copied(source: Any) -> Any:
+    if isinstance(source, ArenaArray):
+        return source.copy()
     return scratch_copy(source) if isinstance(source, UsmArray) else np.copy(source)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from xegpu.support.errors import ArgumentError
 from xegpu.target.targets import Target
 from xetile.compiler.arguments import AtTheCall
+from xetile.frontend.constants import hashable
 from xetile.jit.base import BaseKernel
 from xetile.jit.kernel import Kernel
 from xetile.runtime.executors import select_executor
@@ -36,12 +37,15 @@ class Tuned:
         if strange is not None:
             raise ArgumentError("XT7101", f"the key names {strange}, which is no argument of {kernel.name}",
                                 f"its arguments are {', '.join(kernel.parameters)}")
-        names = list(getattr(kernel, "_constants", {}))
-        self._space = configurations(space, names, kernel.name)
+        self._space = self._configurations(space, kernel)
         seconds_of(budget)
         self.kernel, self._key, self._budget, self._by = kernel, key, budget, by
         self.results: dict[Any, Result] = {}
         self.__name__, self.__doc__ = kernel.name, kernel.__doc__
+
+    @staticmethod
+    def _configurations(space: Space, kernel: BaseKernel) -> list[Configuration]:
+        return configurations(space, list(getattr(kernel, "_constants", {})), kernel.name)
 
     def __repr__(self) -> str:
         return f"<{self.kernel.name}, tuned over {len(self._space)} configurations>"
@@ -58,30 +62,43 @@ class Tuned:
         return TunedAt(self, where, target)
 
     def best(self, *args: Any, grid: Any = None, where: Any = None,
-             target: str | Target | None = None) -> Configuration:
+             target: str | Target | None = None, **constants: Any) -> Configuration:
         """Best configuration for such arguments; tunes if there is none yet.
 
+        Args:
+            args: the arguments of a call.
+            grid, where, target: as in :func:`tune`.
+            constants: constants of the call, which have these values in all configurations.
+
         Raises:
+            ArgumentError: the kernel has no such constant.
             TargetError: every configuration fails.
         """
-        if len(self._space) == 1:
-            return dict(self._space[0])
+        return self._best(args, constants, grid, where, target)
+
+    def _best(self, args: tuple[Any, ...], constants: Configuration, grid: Any, where: Any,
+              target: str | Target | None) -> Configuration:
+        space = self._space if not constants else \
+            self._configurations([{**configuration, **constants} for configuration in self._space], self.kernel)
+        if len(space) == 1:
+            return dict(space[0])
         kernel, args = self.kernel.flattened(args) or (self.kernel, args)
         arguments = kernel.bind_arguments(args)
         executor = select_executor(self.kernel.fixed_target, where, target, arguments)
         named = self._key if self._key is not None else self.kernel.parameters
         key = (executor.device, executor.target.name, *(
             (a.name, a.dtype, a.shape, a.source if a.kind == "number" else None)
-            for a in arguments if re.split(r"[.\[]", a.name)[0] in named))  # leaves of a structure are P.x and P[0]
+            for a in arguments if re.split(r"[.\[]", a.name)[0] in named),  # leaves of a structure are P.x and P[0]
+            *((name, hashable(constants[name], name)) for name in sorted(constants)))
         if key not in self.results:
-            self.results[key] = tune(kernel, args, self._space, grid=grid, where=where, target=target, by=self._by,
+            self.results[key] = tune(kernel, args, space, grid=grid, where=where, target=target, by=self._by,
                                      budget=self._budget, final=False)
         return self.results[key].best
 
     def _launch(self, where: Any, target: str | Target | None, grid: Any, /, *args: Any,
                 **constants: Any) -> LaunchEvent:
         with AtTheCall():
-            best = {**self.best(*args, grid=grid, where=where, target=target), **constants}
+            best = self._best(args, constants, grid, where, target)
             counts = grid(**self.kernel.all_constants(best)) if callable(grid) else grid
             return self.kernel.on(where, target=target)[counts](*args, **best)
 
@@ -108,8 +125,8 @@ def autotune(space: Space, *, key: Sequence[str] | None = None, budget: float | 
              by: str = "time") -> Callable[[Kernel], Tuned]:
     """Decorator that tunes a kernel at its first call: ``@xt.autotune(space)`` above ``@xt.kernel``.
 
-    Calls with arguments of the same signature use the configuration that was found. A space of one configuration is
-    used without tuning.
+    Calls with arguments of the same signature, and the same constants, use the configuration that was found. A constant
+    that a call gives has its value in all configurations. A space of one configuration is used without tuning.
 
     Args:
         space: for each constant the values to try, of which all combinations are tried; or a list of configurations.

@@ -92,6 +92,22 @@ def test_element_types(execution: Execution) -> None:
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+@pytest.mark.parametrize("dtype", [xt.u8, xt.u16, xt.u32, xt.u64, xt.i8, xt.i16, xt.i32, xt.i64], ids=lambda t: t.name)
+def test_integers_keep_their_sign_in_visa(dtype: DType, execution: Execution) -> None:
+    """Comparisons by the sign of both operands, and of a result that only the text names."""
+    a, b = values(dtype), values(dtype)
+    np.testing.assert_array_equal(run(execution, _larger, dtype.numpy, a, b), np.maximum(a, b))
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_unsigned_results_saturate_in_visa(execution: Execution) -> None:
+    a = np.linspace(-90, 600, 256, dtype=np.float32).reshape(8, 32)
+    found = run(execution, lambda v: xt.inline("convert_uchar_sat({0})", v, dtype=xt.u8, visa=visa("mov.sat", ""),
+                                               numpy=lambda v: v.clip(0, 255).astype(np.uint8)), np.uint8, a)
+    np.testing.assert_array_equal(found, a.clip(0, 255).astype(np.uint8))
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize(("dtype", "sign"), [(ml_dtypes.bfloat16, 0x8000), (ml_dtypes.float8_e5m2, 0x80)], ids=str)
 def test_small_floats_are_their_bits(dtype: Any, sign: int, execution: Execution) -> None:
     a = RANDOM.integers(-8, 9, (16, 32)).astype(np.float32).astype(dtype)
