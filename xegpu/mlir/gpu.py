@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
-from xdsl.dialects import func, gpu
-from xdsl.dialects.builtin import DictionaryAttr, FunctionType, IntegerAttr, StringAttr, UnitAttr, i64
-from xdsl.ir import Attribute, BuiltinAttribute, Data, Dialect, Region, SSAValue
+from xdsl.dialects import func, gpu, memref
+from xdsl.dialects.builtin import (
+    DictionaryAttr,
+    FunctionType,
+    IntegerAttr,
+    MemRefType,
+    StringAttr,
+    UnitAttr,
+    UnknownLoc,
+    i64,
+)
+from xdsl.ir import Attribute, Block, BuiltinAttribute, Data, Dialect, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
@@ -54,6 +64,27 @@ def _print_attributes(printer: Printer, attributes: dict[str, Attribute]) -> Non
     if attributes:
         printer.print_string(" attributes ")
         printer.print_attribute(DictionaryAttr(attributes))
+
+
+def _allocate(entry: Block, count: int) -> None:
+    """Make the last arguments of a kernel's entry block, its ``workgroup`` arrays, allocations at its start."""
+    for argument in reversed(entry.args[-count:]):
+        allocation = memref.AllocOp([], [], argument.type)  # type: ignore[arg-type]
+        allocation.memref.name_hint = argument.name_hint
+        if entry.first_op is None:
+            entry.add_op(allocation)
+        else:
+            entry.insert_op_before(allocation, entry.first_op)
+        argument.replace_all_uses_with(allocation.memref)
+        entry.erase_arg(argument)
+
+
+def allocated_in_head(operation: Operation) -> list[Operation]:
+    """Allocations of a kernel that are its ``workgroup`` arrays: those at its start that have no location yet."""
+    if not isinstance(operation, GpuFuncOp):
+        return []
+    first = takewhile(lambda each: isinstance(each, memref.AllocOp), operation.body.blocks[0].ops)
+    return [each for each in first if isinstance(each.location, UnknownLoc)]
 
 
 _RESULTS = "write what it computes to an array argument"
@@ -117,6 +148,7 @@ class GpuFuncOp(IRDLOperation):
         def argument() -> Parser.Argument:
             parsed = parser.parse_argument()
             parser.parse_optional_attr_dict()  # what a host compiler notes about an argument
+            parser.parse_optional_location()
             return parsed
 
         arguments = parser.parse_comma_separated_list(parser.Delimiter.PAREN, argument)
@@ -124,12 +156,21 @@ class GpuFuncOp(IRDLOperation):
         if parser.parse_optional_punctuation("->"):
             types = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
             results = [parser.parse_type()] if types is None else types
-        if (word := parser.parse_optional_keyword("workgroup") or parser.parse_optional_keyword("private")) is not None:
-            misread(parser, "XT3280", f"gpu.func takes no {word}(...) arrays here\n"
-                    "write memref.alloc() : memref<64x32xf16, 3> in its body")
+        shared: list[Parser.Argument] = []
+        if parser.parse_optional_keyword("workgroup"):
+            shared = parser.parse_comma_separated_list(parser.Delimiter.PAREN, argument)
+            if wrong := next((each for each in shared if not isinstance(each.type, MemRefType)), None):
+                misread(parser, "XT3280", f"an array of a work-group is a memref, not {wrong.type}\n"
+                        "write workgroup(%s : memref<64x32xf16, 3>)")
+        if parser.parse_optional_keyword("private"):
+            misread(parser, "XT3280", "gpu.func takes no private(...) arrays here\n"
+                    "keep numbers in vectors; what all subgroups share is in workgroup(%s : memref<64x32xf16, 3>)")
         kernel = parser.parse_optional_keyword("kernel") is not None
         attributes = _attributes(parser)
-        return cls(name, parser.parse_region(arguments), kernel, attributes, results)
+        body = parser.parse_region([*arguments, *shared])
+        if shared:
+            _allocate(body.blocks[0], len(shared))
+        return cls(name, body, kernel, attributes, results)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")

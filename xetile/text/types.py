@@ -247,6 +247,21 @@ def _memref_part(parser: AttrParser) -> Attribute:
     return parser.parse_attribute()
 
 
+_ADDRESS_SPACES = {"global": 1, "workgroup": 3}
+"""Memory spaces by their names in the gpu dialect."""
+
+
+def read_address_space(parser: AttrParser) -> Attribute:
+    """Parse the parameter of ``#gpu.address_space<workgroup>``: a memory space, as its number."""
+    with parser.in_angle_brackets():
+        at = next_token(parser).span
+        word = parser.parse_identifier()
+        if word not in _ADDRESS_SPACES:
+            fail(parser, "XT3280", f"no kernel has arrays in {word} memory",
+                 "keep numbers in vectors; shared local memory is #gpu.address_space<workgroup>", at)
+        return IntegerAttr(_ADDRESS_SPACES[word], i64)
+
+
 # Tensor descriptors in XeGPU.md's spelling, XeGPU v1 included.
 #
 #     #tdesc_attr = !xegpu.tdesc_attr<memory_scope = slm, scattered = true, chunk_size_per_lane = 8>

@@ -24,7 +24,7 @@ from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind, StringLiteral
 
 from xegpu.dialect.types import SgMapAttr, TensorDescType
 from xegpu.ir.dtypes import unsigned_type
-from xegpu.mlir.gpu import ForeignAttr
+from xegpu.mlir.gpu import ForeignAttr, allocated_in_head
 from xegpu.support.errors import TextError, misread
 from xegpu.support.location import Location, SourceLocation
 from xegpu.support.lookahead import next_token
@@ -35,11 +35,13 @@ from xetile.text.gpu_module import Launch, has_kernels, joined, launches, skip_h
 from xetile.text.grammar import Bits16Type, Custom
 from xetile.text.parse_hints import COMPARE
 from xetile.text.reader.dense_literals import DenseLiteralParser
+from xetile.text.reader.locations import LocationParser
 from xetile.text.types import (
     SCATTERED,
     TdescAttr,
     fail,
     guess,
+    read_address_space,
     read_hint,
     read_memref,
     read_sg_map,
@@ -98,7 +100,7 @@ _PROMISES = ("exact", "disjoint", "nneg", "overflow", "fastmath", "to_nearest_ev
 _ROUNDINGS = ("downward", "upward", "toward_zero", "to_nearest_away")
 
 
-class Reader(DenseLiteralParser):
+class Reader(LocationParser, DenseLiteralParser):
     """Parser that records the location of each operation.
 
     It overrides and calls methods of xDSL's parser that are private (``_parse_*``, ``_get_op_by_name``,
@@ -199,8 +201,8 @@ class Reader(DenseLiteralParser):
         self._within = False
         line_end = self.text.find("\n", start)
         location = self.location_of(start, len(self.text) if line_end < 0 else line_end)
-        for pending in (*self._pending, operation):
-            pending.location = SourceLocation(location)  # type: ignore[assignment]
+        for each in (*self._pending, operation, *allocated_in_head(operation)):
+            each.location = SourceLocation(location)  # type: ignore[assignment]
         return operation
 
     def _parse_op_result_list(self) -> list[Any]:
@@ -301,6 +303,8 @@ class Reader(DenseLiteralParser):
             return _ATTRIBUTES[short](self)
         if name == "scatter" and not opened and not alias and not self.on_descriptor:
             return TileAttr(TileEncoding(scatter=True))
+        if name == "gpu.address_space" and opened:
+            return read_address_space(self)
         if name == "xegpu.tdesc_attr" and opened:
             return TdescAttr(TdescAttr.parse_parameter(self))
         if name in SCATTERED and not opened and not alias:
