@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import xetile as xt
 from benchmarks.code_snapshot.cases import example
-from benchmarks.gpu_code.library_code import library_attention
+from benchmarks.gpu_code.library_code import lowered_attention
 from benchmarks.trial_kernels.attention_backward import backward_dkdv, backward_dq
 from benchmarks.trial_kernels.attention_kernels import (
     backward_dkdv_in_parts,
@@ -17,74 +16,56 @@ from benchmarks.trial_kernels.attention_kernels import (
     triton_tutorial,
 )
 from benchmarks.trial_kernels.attention_scores import SCORES, scored
-from benchmarks.trial_kernels.trial import Trial
-from xetile.compiler.report import Report
+from benchmarks.trial_kernels.trial import Lowering, Trial, lowering
+from xetile.compiler.compiled import CompiledKernel
 
 
-def _backward(kernel: Any) -> Callable[[str], Report]:
+def _backward(kernel: Any) -> Lowering:
     heads, wide = xt.Spec((4, 1024, 64), xt.bf16), xt.Spec((4, 1024, 64), xt.f32)
     rows = xt.Spec((4, 1024, 1) if kernel is backward_dq else (4, 1, 1024), xt.f32)
     results = (wide,) if kernel is backward_dq else (wide, wide)
-
-    def report(target: str) -> Report:
-        return kernel.lower(heads, heads, heads, heads, rows, rows, *results, target=target).report(remedies=False)
-
-    return report
+    return lowering(kernel, heads, heads, heads, heads, rows, rows, *results)
 
 
-def _attention(size: int, share: int = 1) -> Callable[[str], Report]:
-    return lambda target: library_attention(target, size, share)
+def _attention(size: int, share: int = 1) -> Lowering:
+    return lambda target, **changed: lowered_attention(target, size, share, **changed)
 
 
-def _packed(target: str) -> Report:
+def _packed() -> Lowering:
     heads = xt.Spec((None, None, 64), xt.bf16)
-    return packed_sequences.lower(heads, heads, heads, heads, xt.Spec((None,), xt.i32), target=target).report()
+    return lowering(packed_sequences, heads, heads, heads, heads, xt.Spec((None,), xt.i32))
 
 
-def _paged(page: int, queries: Any = xt.bf16, stored: Any = xt.bf16) -> Callable[[str], Report]:
+def _paged(page: int, queries: Any = xt.bf16, stored: Any = xt.bf16) -> Lowering:
     heads, cache = xt.Spec((None, None, None, 64), queries), xt.Spec((None, 64), stored)
     pages, lengths = xt.Spec((None, None), xt.i32), xt.Spec((None,), xt.i32)
-
-    def report(target: str) -> Report:
-        return paged_cache.lower(heads, cache, cache, heads, pages, lengths, target=target, page=page).report()
-
-    return report
+    return lowering(paged_cache, heads, cache, cache, heads, pages, lengths, page=page)
 
 
-def _gathered_keys(both: bool) -> Callable[[str], Report]:
+def _gathered_keys(both: bool) -> Lowering:
     heads, cache, slots = xt.Spec((None, None, 64), xt.bf16), xt.Spec((None, 64), xt.bf16), xt.Spec((None, 1), xt.i32)
-
-    def report(target: str) -> Report:
-        return gathered_keys.lower(heads, cache, cache if both else heads, heads, slots, target=target,
-                                   both=both).report(remedies=False)
-
-    return report
+    return lowering(gathered_keys, heads, cache, cache if both else heads, heads, slots, both=both)
 
 
-def _tutorial(rounded: bool) -> Callable[[str], Report]:
+def _tutorial(rounded: bool) -> Lowering:
     heads, sums = xt.Spec((None, None, 64), xt.bf16), xt.Spec((None, None, 1), xt.f32)
-
-    def report(target: str) -> Report:
-        return triton_tutorial.lower(heads, heads, heads, sums, heads, 0.5, target=target, rounded=rounded).report()
-
-    return report
+    return lowering(triton_tutorial, heads, heads, heads, sums, heads, 0.5, rounded=rounded)
 
 
-def _in_parts(target: str) -> Report:
+def _in_parts() -> Lowering:
     heads, wide = (xt.Spec((None, None, None), dtype) for dtype in (xt.bf16, xt.f32))
     row = xt.Spec((None, 1, None), xt.f32)
-    return backward_dkdv_in_parts.lower(heads, heads, heads, heads, row, row, wide, wide, target=target).report()
+    return lowering(backward_dkdv_in_parts, heads, heads, heads, heads, row, row, wide, wide)
 
 
-def _example(causal: bool) -> Callable[[str], Report]:
+def _example(causal: bool) -> Lowering:
     """Attention as ``examples/flash_attention.py`` writes it."""
     heads = [xt.Spec((None, None, 64), dtype) for dtype in (xt.bf16, xt.bf16, xt.bf16, xt.f32)]
 
-    def report(target: str) -> Report:
-        kernel: Any = example("flash_attention").attention
-        return kernel.lower(*heads, target=target, causal=causal).report(remedies=False)
+    def lower(target: str, **changed: int) -> CompiledKernel:
+        return lowering(example("flash_attention").attention, *heads, causal=causal)(target, **changed)
 
-    return report
+    return lower
 
 
 TRIALS = (
@@ -93,7 +74,7 @@ TRIALS = (
     Trial("attention of the library, D 80", _attention(80), 0.12),
     Trial("attention of the library, D 96", _attention(96), 0.12),
     Trial("attention of the library, D 64, 4 heads to a group of keys", _attention(64, 4), 0.12),
-    Trial("attention of packed sequences, D 64", _packed, 0.12),
+    Trial("attention of packed sequences, D 64", _packed(), 0.12),
     Trial("attention to pages of a cache, D 64", _paged(64), 0.12),
     Trial("attention to pages of 16 keys, D 64", _paged(16), 0.12),
     Trial("attention to pages in e4m3 by .to(f16), D 64", _paged(64, xt.f16, xt.e4m3), 0.08),
@@ -109,6 +90,6 @@ TRIALS = (
     *(Trial(f"attention, {scores} scores, D 64", scored(scores), goal) for scores, goal in SCORES.items()),
     Trial("attention backward, dQ, D 64", _backward(backward_dq), 0.15),
     Trial("attention backward, dK and dV, D 64", _backward(backward_dkdv), 0.15),
-    Trial("attention backward, dK and dV in parts, D 64", _in_parts, 40, dense=False, per=12, unit="12 dpas of scores",
-          targets=("dg2",)),
+    Trial("attention backward, dK and dV in parts, D 64", _in_parts(), 40, dense=False, per=12,
+          unit="12 dpas of scores", targets=("dg2",)),
 )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import xetile as xt
-from xetile.compiler.report import Report
+from benchmarks.trial_kernels.trial import Lowering, lowering
 
 SCORES = {"scaled": 0.12, "alibi": 0.11, "softcap": 0.085, "causal": 0.12, "window": 0.085, "bias": 0.1,
           "dropout": 0.06}
@@ -76,13 +75,8 @@ def scored_attention(Q: Any, K: Any, V: Any, O: Any, extra: Any, *, scores: str 
     xt.store_tile((out / total).to(O.dtype), xt.init_tile(O, (head, m, 0), (BM, D), wg_map=map_o))
 
 
-def scored(scores: str) -> Callable[[str], Report]:
-    """The report of such an attention, heads of 64, for a target."""
+def scored(scores: str) -> Lowering:
+    """The lowering of such an attention, heads of 64, for a target."""
     heads = xt.Spec((None, None, 64), xt.bf16)
     extra = xt.Spec((None, None, None), xt.bf16) if scores == "bias" else xt.Spec((None,), xt.f32)
-
-    def report(target: str) -> Report:
-        return scored_attention.lower(heads, heads, heads, heads, extra, target=target,
-                                      scores=scores).report(remedies=False)
-
-    return report
+    return lowering(scored_attention, heads, heads, heads, heads, extra, scores=scores)

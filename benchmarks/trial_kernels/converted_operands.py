@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import xetile as xt
-from benchmarks.trial_kernels.trial import Trial, matrix
-from xetile.compiler.report import Report
+from benchmarks.trial_kernels.trial import Lowering, Trial, lowering, matrix
 
 
 @xt.kernel
@@ -22,12 +20,8 @@ def converted(A: Any, B: Any, C: Any, *, BM: int = 32, BN: int = 64, BK: int = 3
     xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
 
 
-def _converted(left: Any, right: Any, to: Any = xt.f16, tile: tuple[int, int] = (32, 64)) -> Callable[[str], Report]:
-    def report(target: str) -> Report:
-        return converted.lower(matrix(left), matrix(right), matrix(xt.f32), target=target, to=to, BM=tile[0],
-                               BN=tile[1]).report()
-
-    return report
+def _converted(left: Any, right: Any, to: Any = xt.f16, tile: tuple[int, int] = (32, 64)) -> Lowering:
+    return lowering(converted, matrix(left), matrix(right), matrix(xt.f32), to=to, BM=tile[0], BN=tile[1])
 
 
 TRIALS = (

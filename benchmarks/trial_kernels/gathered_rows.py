@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import xetile as xt
-from benchmarks.trial_kernels.trial import Trial, matrix
-from xetile.compiler.report import Report
+from benchmarks.trial_kernels.trial import Lowering, Trial, lowering, matrix
 
 
 @xt.kernel
@@ -34,12 +32,8 @@ def moved_rows(A: Any, indices: Any, B: Any, C: Any, *, BM: int = 16, BN: int = 
     xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
 
 
-def _gathered(kernel: Any) -> Callable[[str], Report]:
-    def report(target: str) -> Report:
-        return kernel.lower(matrix(xt.bf16), xt.Spec((4096, 1), xt.i32), matrix(xt.bf16), matrix(xt.f32),
-                            target=target).report(remedies=False)
-
-    return report
+def _gathered(kernel: Any) -> Lowering:
+    return lowering(kernel, matrix(xt.bf16), xt.Spec((4096, 1), xt.i32), matrix(xt.bf16), matrix(xt.f32))
 
 
 TRIALS = (

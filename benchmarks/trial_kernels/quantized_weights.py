@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import xetile as xt
-from benchmarks.trial_kernels.trial import Trial, matrix
-from xetile.compiler.report import Report
+from benchmarks.trial_kernels.trial import Lowering, Trial, lowering, matrix
 
 
 @xt.kernel
@@ -144,67 +142,42 @@ def whole_bytes(A: Any, W: Any, S: Any, Z: Any, C: Any, *, BM: int = 32, BN: int
     xt.store_tile(acc, xt.init_tile(C, (m, n), (BM, BN)))
 
 
-def _four_bits(dtype: Any) -> Callable[[str], Report]:
-    def report(target: str) -> Report:
-        return four_bits.lower(matrix(dtype), xt.Spec((512, 4096), xt.u32), xt.Spec((32, 4096), dtype),
-                               xt.Spec((32, 4096), dtype), matrix(xt.f32), target=target).report()
-
-    return report
+def _four_bits(dtype: Any) -> Lowering:
+    rows = xt.Spec((32, 4096), dtype)
+    return lowering(four_bits, matrix(dtype), xt.Spec((512, 4096), xt.u32), rows, rows, matrix(xt.f32))
 
 
-def _signed_four_bits(dtype: Any) -> Callable[[str], Report]:
-    def report(target: str) -> Report:
-        return signed_four_bits.lower(matrix(dtype), xt.Spec((512, 4096), xt.i32), xt.Spec((32, 4096), dtype),
-                                      matrix(xt.f32), target=target).report()
-
-    return report
+def _signed_four_bits(dtype: Any) -> Lowering:
+    return lowering(signed_four_bits, matrix(dtype), xt.Spec((512, 4096), xt.i32), xt.Spec((32, 4096), dtype),
+                    matrix(xt.f32))
 
 
-def _words_of_rows(*, elements: bool) -> Callable[[str], Report]:
-    def report(target: str) -> Report:
-        rows = xt.Spec((32, 4096), xt.f16)
-        return words_of_rows.lower(matrix(xt.f16), xt.Spec((512, 4096), xt.i32), rows, rows, matrix(xt.f32),
-                                   target=target, elements=elements).report(remedies=False)
-
-    return report
+def _words_of_rows(*, elements: bool) -> Lowering:
+    rows = xt.Spec((32, 4096), xt.f16)
+    return lowering(words_of_rows, matrix(xt.f16), xt.Spec((512, 4096), xt.i32), rows, rows, matrix(xt.f32),
+                    elements=elements)
 
 
-def _in_columns(dtype: Any) -> Callable[[str], Report]:
-    def report(target: str) -> Report:
-        rows = xt.Spec((32, 4096), dtype)
-        return in_columns.lower(matrix(dtype), xt.Spec((4096, 512), xt.i32), rows, xt.Spec((32, 512), xt.i32),
-                                matrix(xt.f32), target=target).report()
-
-    return report
+def _in_columns(dtype: Any) -> Lowering:
+    return lowering(in_columns, matrix(dtype), xt.Spec((4096, 512), xt.i32), xt.Spec((32, 4096), dtype),
+                    xt.Spec((32, 512), xt.i32), matrix(xt.f32))
 
 
-def _of_rows(dtype: Any, word: Any) -> Callable[[str], Report]:
-    def report(target: str) -> Report:
-        rows = xt.Spec((32, 4096), dtype)
-        return four_bits_of_rows.lower(matrix(dtype), xt.Spec((4096, 4096 * 4 // word.bits), word), rows, rows,
-                                       matrix(xt.f32), target=target).report(remedies=False)
-
-    return report
+def _of_rows(dtype: Any, word: Any) -> Lowering:
+    rows = xt.Spec((32, 4096), dtype)
+    return lowering(four_bits_of_rows, matrix(dtype), xt.Spec((4096, 4096 * 4 // word.bits), word), rows, rows,
+                    matrix(xt.f32))
 
 
-def _of_pairs(dtype: Any, *, along_k: bool) -> Callable[[str], Report]:
-    weights = xt.Spec((4096, 4096), xt.u4, (1, 4096) if along_k else None)
-
-    def report(target: str) -> Report:
-        rows = xt.Spec((32, 4096), dtype)
-        return pairs_of_four_bits.lower(matrix(dtype), weights, rows, rows, matrix(xt.f32), target=target,
-                                        step=128 if along_k else 32).report(remedies=False)
-
-    return report
+def _of_pairs(dtype: Any, *, along_k: bool) -> Lowering:
+    weights, rows = xt.Spec((4096, 4096), xt.u4, (1, 4096) if along_k else None), xt.Spec((32, 4096), dtype)
+    return lowering(pairs_of_four_bits, matrix(dtype), weights, rows, rows, matrix(xt.f32),
+                    step=128 if along_k else 32)
 
 
-def _whole_bytes(dtype: Any) -> Callable[[str], Report]:
-    def report(target: str) -> Report:
-        rows = xt.Spec((32, 4096), dtype)
-        return whole_bytes.lower(matrix(dtype), matrix(xt.i8), rows, rows, matrix(xt.f32), target=target,
-                                 less=False).report()
-
-    return report
+def _whole_bytes(dtype: Any) -> Lowering:
+    rows = xt.Spec((32, 4096), dtype)
+    return lowering(whole_bytes, matrix(dtype), matrix(xt.i8), rows, rows, matrix(xt.f32), less=False)
 
 
 TRIALS = (

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import xetile as xt
-from benchmarks.trial_kernels.trial import Trial
-from xetile.compiler.report import Report
+from benchmarks.trial_kernels.trial import Lowering, Trial, lowering
 from xetile.library.stacked_products import stacked_product
 
 
@@ -22,27 +20,19 @@ def small_products(A: Any, B: Any, C: Any, *, each: int = 8, size: int = 32) -> 
         xt.store_tile(c.to(C.dtype), xt.init_tile(C, (i, 0, 0), (size, size)))
 
 
-def _small(size: int, to: Any = xt.f32) -> Callable[[str], Report]:
+def _small(size: int, to: Any = xt.f32) -> Lowering:
     inputs, result = xt.Spec((10000, size, size), xt.bf16), xt.Spec((10000, size, size), to)
-
-    def report(target: str) -> Report:
-        return small_products.lower(inputs, inputs, result, target=target, size=size).report(remedies=False)
-
-    return report
+    return lowering(small_products, inputs, inputs, result, size=size)
 
 
-def _stacked(size: int, dtype: Any = xt.bf16, to: Any = xt.f32) -> Callable[[str], Report]:
+def _stacked(size: int, dtype: Any = xt.bf16, to: Any = xt.f32) -> Lowering:
     depth = 32 // dtype.bytes
     rows, columns, inner = (-(-size // multiple) * multiple for multiple in (8, 16, depth))
     is_one = size * dtype.bytes >= 64 and size == rows == inner  # as xt.matmul passes them
     shape = (10000 * size, size) if is_one else (10000, size, size)
     inputs, result = xt.Spec(shape, dtype), xt.Spec(shape, to)
-
-    def report(target: str) -> Report:
-        return stacked_product.lower(inputs, inputs, result, 1.0, 0.0, 10000, 4, M=rows, N=columns, K=inner,
-                                     target=target).report(remedies=False)
-
-    return report
+    return lowering(stacked_product, inputs, inputs, result, 1.0, 0.0, 10000, 4, M=rows, N=columns, K=inner,
+                    BM=rows, BN=columns)
 
 
 TRIALS = (

@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import xetile as xt
+from xetile.compiler.compiled import CompiledKernel
 from xetile.compiler.report import Report
 
 _TARGETS = ("pvc", "bmg")
+
+Lowering = Callable[..., CompiledKernel]
+"""Lowering of a kernel for a target, whose name comes first; keywords are constants other than those of the trial."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,7 @@ class Trial:
 
     Attributes:
         name: what it computes.
-        report: its report for a target.
+        lower: lowers it for a target, with constants other than its own where they are given.
         goal: what is asked for: a density, or instructions of the vector unit a unit of work.
         dense: whether the goal is a density.
         per: how many dpas are a unit of work, for instructions of the vector unit.
@@ -27,12 +31,16 @@ class Trial:
     """
 
     name: str
-    report: Callable[[str], Report]
+    lower: Lowering
     goal: float
     dense: bool = True
     per: int = 32
     unit: str = "32 dpas"
     targets: tuple[str, ...] = _TARGETS
+
+    def report(self, target: str) -> Report:
+        """Report for a target, without a search for tiles that fit."""
+        return self.lower(target).report(remedies=False)
 
     def value(self, report: Report) -> float:
         """The figure that the goal is for."""
@@ -47,6 +55,11 @@ class Trial:
         if report.spill_size + report.private_size:
             return 0.0
         return report.density / self.goal if self.dense else self.goal / max(self.vector(report), 1)
+
+
+def lowering(kernel: Any, *arguments: Any, **constants: Any) -> Lowering:
+    """Lowering of a kernel for arguments and constants, of which a caller may change some."""
+    return lambda target, **changed: kernel.lower(*arguments, target=target, **{**constants, **changed})
 
 
 def matrix(dtype: Any) -> xt.Spec:

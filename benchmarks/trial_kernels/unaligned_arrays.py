@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import xetile as xt
 from benchmarks.kernels import work_group_gemm
-from benchmarks.trial_kernels.trial import Trial
-from xetile.compiler.report import Report
+from benchmarks.trial_kernels.trial import Lowering, Trial, lowering
 
 _SHARED: dict[str, Any] = {"BM": 256, "BN": 256, "sg": (8, 4)}
 """A work-group's tile, and its subgroups."""
 
 
-def _distributed(columns: int, inner: int, dtype: Any, **constants: Any) -> Callable[[str], Report]:
+def _distributed(columns: int, inner: int, dtype: Any, **constants: Any) -> Lowering:
     """A product of 4096 rows whose B has ``columns`` columns and whose A has ``inner``."""
     sums = xt.f32 if dtype.is_float else xt.i32
 
-    def report(target: str) -> Report:
-        return work_group_gemm.lower(xt.Spec((4096, inner), dtype), xt.Spec((inner, columns), dtype),
-                                     xt.Spec((4096, columns), sums), target=target,
-                                     **{**_SHARED, "acc": sums, **constants}).report(remedies=False)
-
-    return report
+    return lowering(work_group_gemm, xt.Spec((4096, inner), dtype), xt.Spec((inner, columns), dtype),
+                    xt.Spec((4096, columns), sums), **{**_SHARED, "acc": sums, **constants})
 
 
 TRIALS = (

@@ -35,25 +35,30 @@ _AT_ONCE = 4
 
 @kernel(fast_division=True)
 def stacked_product(A: Any, B: Any, C: Any, alpha: Any, beta: Any, count: Any, each: Any, *, M: int, N: int, K: int,
-                    scaled: bool = False, added: bool = False, activation: Activation | None = None) -> None:
+                    BM: int, BN: int, scaled: bool = False, added: bool = False,
+                    activation: Activation | None = None) -> None:
     """Kernel: C[i] = activation(alpha * A[i] @ B[i] + beta * C[i]) for ``each`` of ``count`` products a subgroup.
 
     A, B and C are stacks of matrices with M, K and M rows, as one matrix each, so that one address and one set of
     bounds serves all products, or as batches, which the compiler stacks: it knows then that each is whole rows. Columns
-    beyond the arrays' are zeros, or not stored; there are no rows beyond.
+    beyond the arrays' are zeros, or not stored; there are no rows beyond. A subgroup makes a tile of BM x BN of its
+    products, whose M rows BM divides: all of them where registers have 64 bytes, else a part for each of the
+    work-groups along the grid's other dimensions.
     """
+    assert M % BM == 0, "rows beyond a matrix are those of the next one"
     first = group_id(0) * each
+    m, n = group_id(1) * BM if BM < M else 0, group_id(2) * BN if BN < N else 0
     for i in device_range(first, minimum(first + each, count), 1):
-        c = init_tile(C, _first(C, i, M), (M, N))
-        a, b = init_tile(A, _first(A, i, M), (M, K)), init_tile(B, _first(B, i, K), (K, N))
+        c = init_tile(C, _at(C, i, M, m, n), (BM, BN))
+        a, b = init_tile(A, _at(A, i, M, m, 0), (BM, K)), init_tile(B, _at(B, i, K, 0, n), (K, BN))
         x = multiply(load_tile(a), load_tile(b))
         store_tile(finished(x, C, c, None, alpha, beta, (), scaled=scaled, added=added, bias_tile=None,
                             activation=activation), c)
 
 
-def _first(array: Any, number: Any, rows: int) -> tuple[Any, ...]:
-    """First element of a matrix of ``rows`` rows in a batch or a stack."""
-    return (number, 0, 0) if len(array.shape) == 3 else (number * rows, 0)
+def _at(array: Any, number: Any, rows: int, row: Any, column: Any) -> tuple[Any, ...]:
+    """Place of an element of a matrix of ``rows`` rows in a batch or a stack."""
+    return (number, row, column) if len(array.shape) == 3 else (number * rows + row, column)
 
 
 def stacks(a: Operand, b: Operand, c: Operand, target: Target) -> Sequence[Operand] | None:
@@ -94,9 +99,9 @@ def launch_stacked(found: Sequence[Operand], rows: int, depth: int, factors: tup
     if len(a.shape) > 2:  # of these several are one step on every target, which more subgroups would not have
         is_busy = count >= _AT_ONCE * target.cores * _LEAST_A_CORE
         each = _rounded(max(each, _AT_ONCE if is_busy else 1), least)
-    bound[-(-count // each)](a.argument, b.argument, c.argument, *factors, count, each, M=_rounded(rows, 8),
-                             N=_rounded(b.shape[-1], 16),
-                             K=_rounded(depth, target.mma_shape(a.dtype, b.dtype).k), **ending)
+    tile = _rounded(rows, 8), _rounded(b.shape[-1], 16)
+    bound[-(-count // each)](a.argument, b.argument, c.argument, *factors, count, each, M=tile[0], N=tile[1],
+                             K=_rounded(depth, target.mma_shape(a.dtype, b.dtype).k), BM=tile[0], BN=tile[1], **ending)
 
 
 def _rounded(size: int, multiple: int) -> int:

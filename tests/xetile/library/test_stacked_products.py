@@ -27,8 +27,9 @@ def whole(*shape: int, dtype: Any = np.float16) -> Array:
 @pytest.mark.launches
 @pytest.mark.parametrize("size", [(32, 32, 32), (48, 40, 48), (8, 96, 64), (16, 16, 16), (24, 48, 16),
                                   (17, 33, 21)], ids=str)
+@pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.parametrize("execution", [NUMPY, LANES[0], *DEVICE[:1]], ids=str)
-def test_each_product_is_its_own(size: tuple[int, int, int], execution: Execution) -> None:
+def test_each_product_is_its_own(size: tuple[int, int, int], parts: int, execution: Execution) -> None:
     (m, n, k), count, each = size, 7, 3
     a, b, c = whole(count, m, k), whole(count, k, n), whole(count, m, n, dtype=np.float32)
     a[3], b[5] = np.inf, np.nan  # what one product reads of another shows
@@ -36,8 +37,9 @@ def test_each_product_is_its_own(size: tuple[int, int, int], execution: Executio
         expected = np.maximum(np.matmul(a.astype(np.float32), b.astype(np.float32)) * 0.5 - c, 0)
     got = c.copy()
     stacked = (x if x.shape[-1] < 32 or m % 8 else x.reshape(-1, x.shape[-1]) for x in (a, b, got))
-    execution.bind(stacked_product)[-(-count // each)](
-        *stacked, 0.5, -1.0, count, each, M=-(-m // 8) * 8, N=-(-n // 16) * 16, K=-(-k // 16) * 16,
+    rows, columns = -(-m // 8) * 8, -(-n // 16) * 16
+    execution.bind(stacked_product)[-(-count // each), parts, parts](
+        *stacked, 0.5, -1.0, count, each, M=rows, N=columns, K=-(-k // 16) * 16, BM=rows // parts, BN=columns // parts,
         scaled=True, added=True, activation=lambda x: xt.maximum(x, 0))
     sound = [i for i in range(count) if i not in (3, 5)]
     np.testing.assert_array_equal(got[sound], expected[sound])
@@ -102,6 +104,24 @@ def test_a_quarter_of_the_loop_is_dpas(size: int, target: str) -> None:
     require_ocloc()
     inputs, result = xt.Spec((10000 * size, size), xt.bf16), xt.Spec((10000 * size, size), xt.f32)
     report = stacked_product.lower(inputs, inputs, result, 1.0, 0.0, 10000, 4, M=size, N=size, K=size,
-                                   target=target).report(remedies=False)
+                                   BM=size, BN=size, target=target).report(remedies=False)
     assert report.density >= 0.25
     assert report.spill_size + report.private_size == 0
+
+
+@pytest.mark.parametrize(("target", "size"), [("dg2", 33), ("arl", 48)])
+def test_a_part_of_a_product_fits_registers_of_32_bytes(target: str, size: int) -> None:
+    require_ocloc()
+    rows, columns, inner = (-(-size // multiple) * multiple for multiple in (8, 16, 16))
+    shape = (10000 * size, size) if size == rows else (10000, size, size)
+    inputs, result = xt.Spec(shape, xt.bf16), xt.Spec(shape, xt.f32)
+
+    def lowered(BM: int, BN: int) -> Any:
+        return stacked_product.lower(inputs, inputs, result, 1.0, 0.0, 10000, 4, M=rows, N=columns, K=inner, BM=BM,
+                                     BN=BN, target=target)
+
+    remedy = lowered(rows, columns).report().remedy
+    assert remedy is not None
+    assert remedy.constants is not None
+    assert set(remedy.constants) <= {"BM", "BN"}
+    assert lowered(**{"BM": rows, "BN": columns, **remedy.constants}).in_memory() == 0
