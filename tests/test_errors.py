@@ -50,9 +50,9 @@ def test_a_section_is_in_the_file_of_its_number() -> None:
 
 def test_a_code_is_in_the_form_of_one() -> None:
     for wrong in ("", "XT12", "the shapes differ"):
-        with pytest.raises(TypeError, match="no error code"):
+        with pytest.raises(TypeError, match="not an error code"):
             XeError(wrong, "a message")
-        with pytest.raises(TypeError, match="no error code"):
+        with pytest.raises(TypeError, match="not an error code"):
             Invalid(wrong, "a message")
 
 

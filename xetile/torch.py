@@ -71,7 +71,7 @@ def _check_outputs(kernel: BaseKernel, outputs: Sequence[str], args: Sequence[An
     """Raise if a kernel writes a parameter that torch was not told of: a compiled program would lose what it writes."""
     for position in kernel.lower(*args, **constants).written:
         if (parameter := kernel.parameters[position]) not in outputs:
-            raise ArgumentError("XT1093", f"{kernel.name} writes {parameter}, which is no output of its operator",
+            raise ArgumentError("XT1093", f"{kernel.name} writes {parameter}, which is not an output of its operator",
                                 f"name every array that it writes: outputs={(*outputs, parameter)!r}")
 
 

@@ -93,7 +93,7 @@ def find_queue(where: str | Queue) -> Queue:
     if isinstance(where, import_dpctl().SyclQueue):
         return where
     raise DeviceError("XT5001",
-                      f"{where!r} is no device", 'give a filter string such as "opencl:cpu", or a dpctl.SyclQueue')
+                      f"{where!r} is not a device", 'give a filter string such as "opencl:cpu", or a dpctl.SyclQueue')
 
 
 @cache

@@ -44,7 +44,7 @@ def build_program(queue: Queue, source: str | bytes, options: str = "") -> Progr
                           "a Level Zero queue takes SPIR-V, not OpenCL C", "use an OpenCL queue, or compile with ocloc")
     # Drivers do not validate this: Intel's CPU driver loops forever on bytes that are not SPIR-V.
     if isinstance(source, bytes) and not is_spirv(source):
-        raise ToolError("XT5100", "these bytes are no SPIR-V", "make them with codegen.toolchain.ocloc.compile_spirv")
+        raise ToolError("XT5100", "these bytes are not SPIR-V", "make them with codegen.toolchain.ocloc.compile_spirv")
     programs = import_dpctl("dpctl.program")
     create = programs.create_program_from_source if isinstance(source, str) else programs.create_program_from_spirv
     try:

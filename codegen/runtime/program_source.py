@@ -161,7 +161,7 @@ def spirv_compiler_for(queue: Queue) -> str:
 
 def _compiler_name(compiler: str, source: str) -> str:
     if compiler not in _NAMES:
-        raise ToolError("XT5107", f"{source} {compiler!r}, which is no SPIR-V compiler", 'choose "sycl" or "ocloc"')
+        raise ToolError("XT5107", f"{source} {compiler!r}, which is not a SPIR-V compiler", 'choose "sycl" or "ocloc"')
     return compiler
 
 

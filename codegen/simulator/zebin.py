@@ -123,7 +123,7 @@ def read_kernels(binary: bytes) -> dict[str, KernelRecord]:
         elf: Any = ELFFile(BytesIO(binary))
         text = elf.get_section_by_name(".ze_info").data().decode()
     except Exception as error:  # pyelftools raises many kinds for bytes that are no ELF
-        raise ToolError("XT5146", f"this is no device binary of Intel's compiler: {error}",
+        raise ToolError("XT5146", f"this is not a device binary of Intel's compiler: {error}",
                         "compile for a device that ocloc knows") from error
     information = yaml.load(text.replace("\0", ""), _LOADER)
     sections = _data_sections(elf)

@@ -95,7 +95,7 @@ def bound() -> int:
     except ValueError:
         megabytes = -1.0
     if not 0 <= megabytes < float("inf"):
-        raise ToolError("XT5120", f"XETILE_CACHE_SIZE is {size!r}, which is no number of megabytes",
+        raise ToolError("XT5120", f"XETILE_CACHE_SIZE is {size!r}, which is not a number of megabytes",
                         f"set it to one, such as {_DEFAULT_MB}, or XETILE_CACHE=0 to keep nothing")
     return int(megabytes * 2**20)
 
@@ -110,7 +110,7 @@ def distrust() -> str | None:
     except OSError as error:
         return f"{path}: {error.strerror}"
     if not stat.S_ISDIR(statuses[0].st_mode):
-        return f"{path} is no folder"
+        return f"{path} is not a folder"
     if not all(map(_is_own, statuses)):
         return f"{path} belongs to another user"
     if statuses[0].st_mode & _OTHERS_WRITE:

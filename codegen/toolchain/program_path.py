@@ -37,7 +37,7 @@ class ExternalProgram:
         """
         named = os.environ.get(self.variable)
         if named and not shutil.which(named):
-            raise ToolError(self.no_program, f"{self.variable} is {named!r}, which is no program", self.hint)
+            raise ToolError(self.no_program, f"{self.variable} is {named!r}, which is not a program", self.hint)
         found = named or shutil.which(self.name)
         if not found:
             raise ToolError(self.not_installed, f"{self.name}, {self.what}, is not installed", self.hint)

@@ -85,7 +85,7 @@ def _verified_spirv(library: Path, text: str, flags: tuple[str, ...]) -> bytes:
         return _verified_spirv(library, text, (*flags, _LATE))
     if strangers:
         # Device compilers silently link a call of an undefined function to nothing.
-        raise ToolError("XT5131", f"the kernel calls {strangers[0]}, which exists nowhere",
+        raise ToolError("XT5131", f"the kernel calls {strangers[0]}, which is not defined anywhere",
                         f"take the other compiler: {_ELSE}")
     return data
 

@@ -94,7 +94,7 @@ def _check_producers(function: func.FuncOp) -> None:
         together = next((step for step in steps if step not in divergent), None)
         if together is not None:
             raise ShapeError("XT1474",
-                             "all subgroups of the work-group come by this barrier, which has producers and consumers",
+                             "all subgroups of the work-group reach this barrier, which has producers and consumers",
                              "put what producers and consumers do under conditions on subgroup_id",
                              author_location(together),
                              _definition_note(init, together))
@@ -155,7 +155,7 @@ def _check_all_come_by(function: func.FuncOp, subgroups: int) -> None:
     for step in of_kind(function, NbarrierOp):
         init = init_of(step)
         if init.id is not None and step not in divergent and init.participants != subgroups:
-            raise ShapeError("XT1476", f"all {subgroups} subgroups of the work-group come by this barrier, and it has "
+            raise ShapeError("XT1476", f"all {subgroups} subgroups of the work-group reach this barrier, and it has "
                              f"{init.participants} participants", f"give {subgroups} participants, an id that differs "
                              "between groups, such as xt.subgroup_id() // 2, or put it under a condition on "
                              "subgroup_id",
@@ -221,7 +221,7 @@ class _Walk:
                 what, than, around = ("the body of a loop", "it finds it", "loop") \
                     if is_loop(operation) else ("a branch", "the other one does", "condition")
                 here = author_location(one[key])
-                raise self.kind("XT1480", f"{what} leaves this barrier otherwise than {than}: on some ways a subgroup "
+                raise self.kind("XT1480", f"{what} leaves this barrier otherwise than {than}: on some paths a subgroup "
                                 "has arrived and not waited",
                                 "put arrival and wait into the same body, or give the number of producers, where some "
                                 "subgroups only arrive and others only wait", here,
@@ -326,10 +326,10 @@ def check_target(function: func.FuncOp, target: Target) -> None:
     if target.named_barriers or not (inits := _inits(function)):
         return
     having = listed(lambda other: other.named_barriers)
-    advice = f"let all subgroups come by, for example with the barrier behind the condition; {having} have named ones"
+    advice = f"let all subgroups reach it, for example with the barrier behind the condition; {having} have named ones"
     if strays := divergent_operations(function):
-        raise TargetError("XT1481", f"{target.name} has no named barriers, and not all subgroups of a work-group come "
-                          "by this one", advice, author_location(strays[0]),
+        raise TargetError("XT1481", f"{target.name} has no named barriers, and not all subgroups of a work-group "
+                          "reach this one", advice, author_location(strays[0]),
                           _definition_note(init_of(strays[0]), strays[0]))
     walk = walked(function, TraceError)
     first = next((init for init in inits if _key(init) in walk.overlapping), None)

@@ -50,7 +50,7 @@ def settle(function: func.FuncOp) -> None:
         size = declared.value.data
         if wrong := next((pair for pair in mapped if size % pair[1].lanes), None):
             _refuse(wrong[0], "XT3510",
-                    f"{spelled(wrong[1])} has {wrong[1].lanes} lanes, of which a subgroup of {size} is no multiple",
+                    f"{spelled(wrong[1])} has {wrong[1].lanes} lanes, which do not divide the subgroup size {size}",
                     f"make wi_layout[0] x wi_layout[1] equal to {size}",
                     [(f"the kernel says {SUBGROUP_SIZE} = {size} here", author_location(function))])
     else:

@@ -152,7 +152,7 @@ def _check_subgroups(function: func.FuncOp, workgroup_level: bool, kind: type[Xe
         if around is not None:
             raise kind("XT1486",
                        f"this barrier stands in {_construct(around)} that depends on subgroup_id, and a barrier that "
-                       "not all subgroups of a work-group meet is never passed",
+                       "not all subgroups of a work-group reach is never passed",
                        "put the barrier behind it, or let it depend on what all subgroups share, such as group_id",
                        author_location(operation), _keeping(function, around, operation))
 

@@ -125,9 +125,9 @@ class InBoundsOp(IRDLOperation):
         check_block(desc_of(self.desc))
         sides = values_of(self.box)
         if len(sides) != 4 or sides[0] >= sides[2] or sides[1] >= sides[3]:
-            raise Invalid("XT3123", f"{list(sides)} is no box: it has top, left, bottom and right, the last two behind "
-                          "the first two\nwrite [0, 0, 8, 16] for a block of 8 x 16 where the descriptor stands",
-                          alone=True)
+            raise Invalid("XT3123", f"{list(sides)} is not a box: it has top, left, bottom and right, the last two "
+                          "greater than the first two\nwrite [0, 0, 8, 16] for a block of 8 x 16 where the "
+                          "descriptor stands", alone=True)
         if self.alignment is not None and self.alignment.value.data not in _ALIGNMENTS:
             raise Invalid("XT3124", f"messages take rows at multiples of {ALIGNMENT}, {STORE_ALIGNMENT} or "
                           f"{SURFACE_ALIGNMENT} bytes, not of {self.alignment.value.data}\nleave alignment out, or "

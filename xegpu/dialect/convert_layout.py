@@ -97,7 +97,7 @@ class WidenOp(UnaryVectorOp):
         height, width = self.target_map.data.block(two_sizes(shape_of(self.result)), self.target_map.data.unit[1])
         if shape_of(self.source) != self.source_map.data.fragment((rows, columns)) or \
                 row < 0 or column < 0 or row + height > rows or column + width > columns:
-            raise Invalid("XT3292", f"{self.source.type} is no fragment of a block of {rows}x{columns}, or has no "
+            raise Invalid("XT3292", f"{self.source.type} is not a fragment of a block of {rows}x{columns}, or has no "
                           f"slice of {height}x{width} at {[row, column]}\ngive the shape of the source's block",
                           alone=True)
 

@@ -80,7 +80,7 @@ class AxesOp(IRDLOperation):
     def check(self, sources: Sequence[SSAValue], source: Shape, result: Shape) -> None:
         """Verify that sources and result are blocks of these shapes, or their fragments."""
         if not self.dimensions or not set(self.dimensions) <= {0, 1}:
-            raise Invalid("XT3251", f"{list(self.dimensions)} are no dimensions of a block\n"
+            raise Invalid("XT3251", f"{list(self.dimensions)} are not dimensions of a block\n"
                           "write axes = [0] for rows, [1] for columns, or [0, 1]", alone=True)
         if (self.maps is None) != (self.block is None):
             raise Invalid("XT3252", "block, source_map and target_map go together, and not all are here\n"

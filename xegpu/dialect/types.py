@@ -318,8 +318,9 @@ def check_fragment(value: SSAValue, element: Attribute, block: tuple[int, int], 
     except ShapeError as error:
         raise Invalid.of(error) from None
     if value.type != vector_type(expected, element):
-        raise Invalid("XT3524", f"{value.type} is no fragment of a block of {block[0]}x{block[1]} by {spelled(lanes)}\n"
-                      f"write {vector_type(expected, element)}, or give the block where it is another: block = [8, 16]")
+        raise Invalid("XT3524", f"{value.type} is not a fragment of a block of {block[0]}x{block[1]} by "
+                      f"{spelled(lanes)}\nwrite {vector_type(expected, element)}, or give the block where it is "
+                      "another: block = [8, 16]")
 
 
 def check_dpas(maps: tuple[LaneMap, LaneMap, LaneMap], bits: int, rows: int) -> None:
@@ -383,7 +384,7 @@ def check_valid(valid: IntegersAttr | None, desc: TensorDesc, *, may_be: bool) -
         return
     found, (rows, columns) = values_of(valid), (desc.shape[0], desc.shape[1] * desc.block.array_length)
     if len(found) != 2 or not (0 <= found[0] <= rows and 0 <= found[1] <= columns):
-        raise Invalid("XT3125", f"valid = {list(found)} is no part of a block of {rows} x {columns}\n"
+        raise Invalid("XT3125", f"valid = {list(found)} is not a part of a block of {rows} x {columns}\n"
                       f"write the rows and columns that are in its matrix, at most [{rows}, {columns}]", alone=True)
     if not may_be:
         raise Invalid("XT3125", "valid says which part of a block in bounds is in its matrix, and goes with in_bounds, "

@@ -258,7 +258,7 @@ class PadOp(IRDLOperation):
 def number_of(attribute: Attribute) -> float:
     """Value of a float or integer attribute."""
     if not isinstance(attribute, (FloatAttr, IntegerAttr)):
-        raise Invalid("XT3114", f"{attribute} is no number\nwrite one with its type, as in 1.0 : f32", alone=True)
+        raise Invalid("XT3114", f"{attribute} is not a number\nwrite one with its type, as in 1.0 : f32", alone=True)
     return attribute.value.data
 
 

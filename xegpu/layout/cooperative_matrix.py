@@ -102,15 +102,15 @@ class Matrix:
                              f"write {' or '.join(map(repr, USES))}")
         if not _is_power(self.subgroup):
             raise ShapeError("XT3551",
-                             f"a subgroup of {self.subgroup} lanes is no power of two", "use 8, 16 or 32 lanes")
+                             f"a subgroup of {self.subgroup} lanes is not a power of two", "use 8, 16 or 32 lanes")
         if min(self.rows, self.columns) < 1:
             raise ShapeError("XT3552",
                              f"a matrix of {self.rows}x{self.columns} holds nothing", "give it a row and a column")
         if self.use == "b" and not _is_power(self.rows):
-            raise ShapeError("XT3553", f"matrix B has {self.rows} rows, which is no power of two",
+            raise ShapeError("XT3553", f"matrix B has {self.rows} rows, which is not a power of two",
                              f"use {1 << self.rows.bit_length()}: rows outside the array read as zero")
         if self.use != "b" and self.rows % self.subgroup:
-            raise ShapeError("XT3554", f"{self.rows} rows are no multiple of the subgroup's {self.subgroup} lanes",
+            raise ShapeError("XT3554", f"{self.rows} rows are not a multiple of the subgroup's {self.subgroup} lanes",
                              f"use {self.rows + -self.rows % self.subgroup}: rows outside the array read as zero")
         if self.use == "a" and self.subgroup % self.packed:
             raise ShapeError("XT3555",

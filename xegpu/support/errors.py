@@ -177,7 +177,7 @@ def valid_code(code: str) -> str:
         TypeError: it is not a code, which is a bug of this package and not an author's.
     """
     if not _CODE.fullmatch(code):
-        raise TypeError(f"{code!r} is no error code")
+        raise TypeError(f"{code!r} is not an error code")
     return code
 
 

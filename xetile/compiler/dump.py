@@ -28,7 +28,7 @@ def is_on() -> bool:
     value = os.environ.get("XETILE_DEBUG", "")
     if value not in ("", "0", "dump"):
         raise ToolError("XT1620",
-                        f"XETILE_DEBUG is {value!r}, which is no debug option", "set XETILE_DEBUG=dump, or unset it")
+                        f"XETILE_DEBUG is {value!r}, which is not a debug option", "set XETILE_DEBUG=dump, or unset it")
     return value == "dump"
 
 

@@ -62,7 +62,7 @@ def in_bytes(name: str, shape: Sizes, strides: Sizes, axis: int) -> tuple[Sizes,
                                   (steps, "stride", [d for d in range(len(shape)) if d != axis % len(shape)])):
         for d in halved:
             if (value := values[d]) is not None and value % 2:
-                raise ShapeError("XT1067", f"{name} has a {which} of {value} elements of 4 bits, which are no bytes",
+                raise ShapeError("XT1067", f"{name} has a {which} of {value} elements of 4 bits, which are not bytes",
                                  f"make it {value + 1}: xt.pack fills the last byte of a line with a zero")
             values[d] = None if value is None else value // 2
     return tuple(sizes), tuple(steps)

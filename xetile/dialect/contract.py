@@ -84,6 +84,6 @@ def _check_form(axes: Sequence[Permutation], iterators: Sequence[str]) -> None:
         raise Invalid("XT2327", "the iterators that the result lacks must be the reductions, and no others\n"
                       'a product of matrices has ["parallel", "parallel", "reduction"]')
     if len(summed) != 1 or not summed <= lhs & rhs or lhs & rhs & result or sorted(map(len, axes)) != [2, 2, 2]:
-        raise Invalid("XT2328", "it is no product of two matrices, for which there are instructions: one iterator is "
-                      "summed, one runs along the rows and one along the columns of the result\n"
+        raise Invalid("XT2328", "it is not a product of two matrices, for which there are instructions: one iterator "
+                      "is summed, one runs along the rows and one along the columns of the result\n"
                       "multiply element by element and use tile_reduce, or unroll what is a batch")

@@ -45,7 +45,7 @@ def _axis(affine: AffineMap, result: AffineExpr) -> int | None:
         return result.position
     if isinstance(result, AffineConstantExpr) and result.value == 0:
         return None
-    raise Invalid("XT2340", f"{result} is no result of a permutation map, in {affine}\n"
+    raise Invalid("XT2340", f"{result} is not a result of a permutation map, in {affine}\n"
                   "a result is a dimension, d0, or 0 where the vector repeats", alone=True)
 
 

@@ -51,7 +51,7 @@ def _check_axes(operation: TileReduceOp | TileBroadcastOp, what: str) -> None:
     options = [[0], [1], [0, 1]] if rank == 2 else [[0, 2], [1, 3], [0, 1, 2, 3]]
     if sorted(axes) not in options:
         names = " or ".join(map(str, options))
-        raise Invalid("XT1224", f"{list(axes)} are no dimensions to {what} of a vector of rank {rank}\nuse {names}")
+        raise Invalid("XT1224", f"{list(axes)} are not dimensions to {what} of a vector of rank {rank}\nuse {names}")
 
 
 class _AxesOp(IRDLOperation):
@@ -126,7 +126,7 @@ class TileReduceOp(_AxesOp):
         try:
             dtype = of_mlir(element_of(self.source))
             if kind_of(self.kind.data, dtype) != self.kind.data:
-                raise Invalid("XT3256", f"{self.kind.data} is no kind of reduction\n"
+                raise Invalid("XT3256", f"{self.kind.data} is not a kind of reduction\n"
                               f"of {dtype} it is {kind_of(self.kind.data, dtype)}")
         except ElementTypeError as error:
             raise Invalid.of(error) from None

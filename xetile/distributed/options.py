@@ -45,7 +45,7 @@ def check_timeout(value: Any) -> None:
     """
     if value is None or (isinstance(value, numbers.Real) and float(value) > 0):
         return
-    raise ArgumentError("XT7233", f"a timeout of {value!r} is no time to wait for",
+    raise ArgumentError("XT7233", f"a timeout of {value!r} is not a duration",
                         "give seconds, such as timeout=60; None waits for any time")
 
 

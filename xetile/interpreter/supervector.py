@@ -77,7 +77,7 @@ def _check_in_bounds(machine: Interpreter, operation: Any, array: NDArray, coord
     name = array_of(operation.source).name_hint or "its array"
     raise ShapeError("XT6020", f"this {'read' if read else 'write'} reaches {name}{element}, outside its "
                      f"{'x'.join(map(str, array.shape[-count:]))} elements, and promises to stay inside",
-                     "mend the indices, or give it a padding, such as padding=0" if read else
+                     "correct the indices, or give it a padding, such as padding=0" if read else
                      "correct the indices, or drop in_bounds: elements out of bounds are not written then", location)
 
 

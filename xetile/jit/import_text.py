@@ -269,7 +269,8 @@ def _check_number(operation: Operation) -> None:
     value = operation.properties.get("value") if isinstance(operation, arith.ConstantOp) else None
     if isinstance(value, IntegerAttr) and isinstance(value.type, IndexType) and \
             not -1 << 63 <= value.value.data < 1 << 63:
-        raise TextError("XT2068", f"{value.value.data} is no index", "an index has 64 bits", text_location(operation))
+        raise TextError("XT2068", f"{value.value.data} is not an index", "an index has 64 bits",
+                        text_location(operation))
     panels = operation.attributes.get(PANELS)
     if panels is not None and not (isinstance(panels, ArrayAttr) and len(panels) in (2, 3) and all(
             isinstance(number, IntegerAttr) and number.value.data >= 0 for number in panels)):

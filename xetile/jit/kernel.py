@@ -109,7 +109,7 @@ class Kernel(BaseKernel):
     def _checked_default(self, parameter: inspect.Parameter) -> Any:
         if isinstance(parameter.default, bool) or not isinstance(parameter.default, (int, float, np.number)):
             raise ArgumentError("XT1003", f"the run-time argument {parameter.name} of {self.name} has the default "
-                                f"value {parameter.default!r:.40}, which is no number",
+                                f"value {parameter.default!r:.40}, which is not a number",
                                 "make it a compile-time constant by putting it behind a bare *, or drop the default",
                                 self.location())
         return parameter.default
@@ -253,7 +253,7 @@ def _symbol_builders(arguments: Sequence[Argument]) -> list[Callable[[Tracer], A
 
 def _check_registers(registers: Any) -> int | None:
     if registers not in (None, 128, 256):
-        raise ShapeError("XT1005", f"registers={registers!r} is no register mode",
+        raise ShapeError("XT1005", f"registers={registers!r} is not a register mode",
                          "a thread has 128 registers, or 256: registers=256; leave it out to choose automatically")
     return registers  # type: ignore[no-any-return]
 

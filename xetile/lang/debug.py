@@ -96,7 +96,7 @@ def _element_indices(tracer: Tracer, shown: list[Arithmetic]) -> list[SSAValue]:
     if vector is None:
         return []
     if len(vector.shape) != 2:
-        raise ShapeError("XT1703", f"a {vector.describe()} is no matrix, whose elements have a row and a column",
+        raise ShapeError("XT1703", f"a {vector.describe()} is not a matrix, whose elements have a row and a column",
                          "show it before it is packed, or after xt.tile_unpack(v)", tracer.location(),
                          notes(tracer.location(), it=vector))
     type_ = VectorType(dtypes.i32.mlir, vector.shape)

@@ -78,7 +78,7 @@ def _maps(maps: Any) -> list[Permutation]:
     """Indexing maps of the operands and the result, checked."""
     listed = isinstance(maps, (tuple, list)) and all(isinstance(axes, (tuple, list)) for axes in maps)
     if not listed or not all(type(axis) is int and axis >= 0 for axes in maps for axis in axes):
-        raise ElementTypeError("XT1521", f"indexing_maps={short_repr(maps)} is no tuple of maps",
+        raise ElementTypeError("XT1521", f"indexing_maps={short_repr(maps)} is not a tuple of maps",
                                "give the iterators of a, b and the result: ((0, 2), (2, 1), (0, 1))",
                                current().location())
     return [tuple(axes) for axes in maps]
@@ -338,9 +338,9 @@ def _permutation(array: Array, sizes: Sequence[int], permutation: Any) -> Permut
     axes = tuple(python_number(axis) for axis in axes)
     if not all(axis is None or type(axis) is int for axis in axes):
         raise ElementTypeError("XT1510",
-                               f"permutation={short_repr(permutation)} is no permutation", "for each dimension of the "
-                               "vector give the dimension of the array that it runs along, or None where it repeats",
-                               location)
+                               f"permutation={short_repr(permutation)} is not a permutation", "for each dimension of "
+                               "the vector give the dimension of the array that it runs along, or None where it "
+                               "repeats", location)
     at_author_line(lambda: check_permutation(axes, rank, sizes), **{"the array": array})
     return axes
 

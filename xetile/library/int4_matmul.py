@@ -52,7 +52,7 @@ def pack_int4(weights: Any) -> Any:
     """
     with AtTheCall():
         if weights.ndim != 2:
-            raise ShapeError("XT7040", f"weights of {tuple(weights.shape)} are no matrix",
+            raise ShapeError("XT7040", f"weights of {tuple(weights.shape)} are not a matrix",
                              "pass (K, N), one product's weights at a time")
         kind = np.dtype(weights.dtype)
         if kind.kind not in "iu":

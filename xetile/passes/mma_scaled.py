@@ -52,7 +52,7 @@ def block_tile_mma_scaled(rewriter: Any, operation: TileMmaScaledOp) -> None:
     (m, _), n = shape_of(operation.a), shape_of(operation.b)[1]
     lanes = rewriter.target.subgroup_size
     if m % ROWS or n % lanes:
-        raise located(ShapeError("XT4109", f"{m}x{n} is no block-scaled product of a subgroup",
+        raise located(ShapeError("XT4109", f"{m}x{n} is not a block-scaled product of a subgroup",
                                 f"make its rows a multiple of {ROWS} and its columns one of {lanes}"), operation)
     blocks = (ROWS, DEPTH), (DEPTH, lanes), (ROWS, lanes), (ROWS, 1), (1, lanes)
     operands = [rewriter.single(operand) for operand in operation.operands]

@@ -174,7 +174,7 @@ def _parse_word(parser: Any, sketch: Sketch) -> None:
         sketch.kind = word
     else:
         known = [name for name in parser.ssa_values if name == word]
-        fail(parser, "XT2036", f"{word} is no operand or type",
+        fail(parser, "XT2036", f"{word} is not an operand or type",
              f"did you mean %{known[0]}?" if known else "operands start with %", at)
 
 
@@ -237,7 +237,7 @@ def _attribute_entry(parser: Any) -> tuple[str, Attribute]:
     """Parse ``packed``, ``padding = 1.0``, or ``L1_hint = cached`` with an identifier as value."""
     at, name = next_token(parser).span, parser.parse_optional_identifier_or_str_literal()
     if name is None:
-        fail(parser, "XT2038", f"{at.text} is no attribute", "write {name = value}", at)
+        fail(parser, "XT2038", f"{at.text} is not an attribute", "write {name = value}", at)
     if not parser.parse_optional_punctuation("="):
         return name, UnitAttr()
     if next_token(parser).kind is MLIRTokenKind.BARE_IDENT and next_token(parser).text not in _ATTRIBUTE_WORDS:

@@ -204,7 +204,7 @@ def atomic_kind(sketch: Sketch, word: str, dtype: DType) -> str:
 def check_cache_hint(sketch: Sketch, level: str, hint: Attribute, kind: type[Attribute]) -> None:
     """Check that the attribute of a cache level is a hint of the operation's dialect."""
     if not isinstance(hint, kind):
-        sketch.fail("XT2049", f"{level} is {hint}, which is no cache hint",
+        sketch.fail("XT2049", f"{level} is {hint}, which is not a cache hint",
                     f"write {{{level} = #{kind.name}<cached>}}")
 
 

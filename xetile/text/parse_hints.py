@@ -22,7 +22,7 @@ _HINTS = (
 _REWORDED = (
     (r"operand is used with type (.+), but has been previously used or defined with type (.+)", "XT2039",
      "{word} is {1}, and the text has {0}", "a value has one type: write {1}"),
-    (r"Expected shape type", "XT2016", "{word} is no element type",
+    (r"Expected shape type", "XT2016", "{word} is not an element type",
      "write one that MLIR has, such as f32, bf16, f16, tf32, i32, i8, ui8 or index"),
     (r"^in block definition", "XT2004", "an operation is expected, not {word}",
      "begin with the operation's name, as in func.func, or close the open braces"),

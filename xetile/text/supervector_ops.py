@@ -65,7 +65,7 @@ def _permutation(sketch: Sketch, rank: int, vector: VectorType[Attribute]) -> Pe
     if attribute is None:
         return verified(sketch, lambda: minor_identity(rank, dimensions))
     if not isinstance(attribute, AffineMapAttr):
-        sketch.fail("XT2303", f"its permutation map is {attribute}, which is no affine map",
+        sketch.fail("XT2303", f"its permutation map is {attribute}, which is not an affine map",
                     "write permutation_map = affine_map<(d0, d1) -> (d1, d0)>")
     verified(sketch, lambda: check_map_rank(attribute, rank))
     return _permuted(sketch, attribute)

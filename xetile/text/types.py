@@ -94,7 +94,7 @@ def read_integers(parser: AttrParser) -> tuple[int, ...]:
     """Parse ``[1, 16]`` or ``array<i64: 1, 16>``."""
     word = next_token(parser).text
     if word not in ("[", "array"):
-        fail(parser, "XT2048", f"{word} is no list of integers", "write it in brackets: [8, 16]")
+        fail(parser, "XT2048", f"{word} is not a list of integers", "write it in brackets: [8, 16]")
     return parse_integers(parser)
 
 

@@ -215,7 +215,7 @@ def _hinted(kind: Any) -> Rule:
             sketch.take("scheduling_barrier", "schedule_barrier")
             hint = StringAttr(SCHEDULE_BARRIER)
         if not isinstance(hint, StringAttr):
-            sketch.fail("XT2053", f"hint is {hint}, which is no word", f"write {{hint = {SCHEDULE_BARRIER}}}")
+            sketch.fail("XT2053", f"hint is {hint}, which is not a bare word", f"write {{hint = {SCHEDULE_BARRIER}}}")
         sketch.finish("hint")
         return create(kind, [], [], {"hint": hint})
 

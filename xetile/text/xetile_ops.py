@@ -98,7 +98,7 @@ def _prefetch_tile(sketch: Sketch) -> Operation:
     sketch.no_result()
     hints, locality_attr = hints_of(sketch), sketch.take("locality")
     if locality_attr is not None and not isinstance(locality_attr, IntegerAttr):
-        sketch.fail("XT1128", f"locality is {locality_attr}, which is no number", "write {locality = 3}, or 0 to 2")
+        sketch.fail("XT1128", f"locality is {locality_attr}, which is not a number", "write {locality = 3}, or 0 to 2")
     locality = locality_attr.value.data if isinstance(locality_attr, IntegerAttr) else sketch.locality
     sketch.locality = None
     sketch.finish("locality", *LEVELS)

@@ -150,7 +150,7 @@ class Barriers:
             what = f"waits at barrier {number}, where {_counts(arrived)} of {_counts(expected)} arrived, and no " \
                    "other subgroup comes"
         return Finding("XT6106", f"{what}; subgroups {_ranges_text(others)} of the work-group wait",
-                       "have every subgroup that a barrier counts come by it, equally often", row)
+                       "have every subgroup that a barrier counts reach it, equally often", row)
 
 
 def _counts(values: Integers) -> str:

@@ -60,7 +60,7 @@ class _Blocks:
         if odd.any():
             first = int(np.flatnonzero(odd)[0])
             raise Finding("XT6111", f"{verb} a 2D block at column {int(self.column[first])}, byte "
-                          f"{int(self.column[first]) * self.size} of a row, which is no multiple of 4",
+                          f"{int(self.column[first]) * self.size} of a row, which is not a multiple of 4",
                           "let columns of blocks be multiples of 4 bytes", int(self.rows[first]))
 
     def inside(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -160,7 +160,7 @@ def _block_offsets(addresses: Integers, thread: Integers, size: int, memory: Mem
     if outside.any():
         first = int(np.flatnonzero(outside)[0])
         raise Finding("XT6101", f"{verb} by a 2D block message {memory.globals.describe(int(addresses[first]), size)}",
-                      "the message's array is larger than the one that was passed: mend its sizes and strides",
+                      "the message's array is larger than the one that was passed: correct its sizes and strides",
                       int(thread[first]))
     return at
 

@@ -77,7 +77,7 @@ def _check_aligned(message: Message, addresses: Integers, rows: Integers, positi
     if bad.any():
         first = int(np.flatnonzero(bad)[0])
         raise Finding("XT6103", f"{verb} elements of {message.data_bytes} bytes at {position(int(addresses[first]))}, "
-                      f"an address that is no multiple of {message.data_bytes}",
+                      f"an address that is not a multiple of {message.data_bytes}",
                       "make addresses and offsets multiples of the element's size", int(rows[first]))
 
 
@@ -86,7 +86,7 @@ def _check_private(addresses: Integers, size: int, limit: int, rows: Integers, w
     if outside.any():
         first = int(np.flatnonzero(outside)[0])
         raise Finding("XT6102", f"{verb} {size} bytes at byte {int(addresses[first])} of {what}, which has {limit}",
-                      "mend the offset, or allocate more", int(rows[first]))
+                      "correct the offset, or allocate more", int(rows[first]))
 
 
 def _surface_bases(offsets: NDArray[np.uint32], rows: Integers, memory: Memory) -> Integers:
@@ -115,7 +115,7 @@ def _global_offsets(message: Message, addresses: Integers, size: int, rows: Inte
     if outside.any():
         first = int(np.flatnonzero(outside)[0])
         raise Finding("XT6101", f"{verb} {memory.globals.describe(int(addresses[first]), size)}",
-                      "mend the index, the offset or the grid; the array's sizes are arguments of the kernel",
+                      "correct the index, the offset or the grid; the array's sizes are arguments of the kernel",
                       int(rows[first]))
     return at
 

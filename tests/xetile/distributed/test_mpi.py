@@ -75,7 +75,7 @@ AGREED = {
     "no matrix": ("XT7009", "rank 1: a is a number, not an array"),
     "read-only": ("XT1045", "rank 1: the result goes into out, which is read-only"),
     "memory": ("XT7210", "the ranks differ in memory: 1073741824 on ranks 0, 2; 2147483648 on rank 1"),
-    "timeout": ("XT7233", "a timeout of -1 is no time to wait for"),
+    "timeout": ("XT7233", "a timeout of -1 is not a duration"),
     "root": ("XT7210", "the ranks differ in root: 0 on ranks 0, 2; 1 on rank 1"),
     "no root": ("XT7213", "rank 1: root is 3"),
     "operand": ("XT7210", "the ranks differ in operand: a on ranks 0, 2; b on rank 1"),

@@ -116,7 +116,7 @@ def mistaken(body: Any) -> str:
     (lambda x, n, A: xt.device_print("{} {}", x, xt.zeros((8, 8), xt.f32)), "different shapes"),
     (lambda x, n, A: xt.device_print(x), "takes a text first, not a vector of 8x16 f32"),
     (lambda x, n, A: xt.device_print("{}", A), "cannot show a"),
-    (lambda x, n, A: xt.device_print("{}", xt.tile_pack(x, (8, 8))), "8x8 f32 is no matrix"),
+    (lambda x, n, A: xt.device_print("{}", xt.tile_pack(x, (8, 8))), "8x8 f32 is not a matrix"),
     (lambda x, n, A: xt.device_assert(x), "the condition of xt.device_assert is a vector of 8x16 f32"),
     (lambda x, n, A: xt.device_assert(True), "the condition of xt.device_assert is True"),
     (lambda x, n, A: xt.device_assert(x > 0.0, n), "takes a text as its message"),

@@ -306,7 +306,7 @@ def test_mistakes(arrays: tuple[Any, ...]) -> None:
     with pytest.raises(xt.ArgumentError, match="XT7107"):
         xt.tune(accumulate, arrays, [16, 32])  # type: ignore[list-item]
     for space in (3, None, "BM"):
-        with pytest.raises(xt.ArgumentError, match=f"XT7107.*{space!r} is no configuration"):
+        with pytest.raises(xt.ArgumentError, match=f"XT7107.*{space!r} is not a configuration"):
             xt.tune(accumulate, arrays, space)  # type: ignore[arg-type]
     described = [xt.Spec((None, 32), "f16")] * 3
     with pytest.raises(xt.ArgumentError, match="XT1041"):

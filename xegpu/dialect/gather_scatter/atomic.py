@@ -40,7 +40,7 @@ class AtomicKindAttr(Data[str]):
         with parser.in_angle_brackets():
             kind = parser.parse_identifier()
         if kind not in KINDS:
-            misread(parser, "XT3301", f"{kind} is no kind of atomic update\nuse one of {', '.join(KINDS)}")
+            misread(parser, "XT3301", f"{kind} is not a kind of atomic update\nuse one of {', '.join(KINDS)}")
         return kind
 
     def print_parameter(self, printer: Printer) -> None:

@@ -124,9 +124,10 @@ def _expanded(v: VectorBase, key: Any) -> list[Any]:
     for each in keys:
         known = isinstance(each, (int, slice, ScalarBase)) or each is None or each is Ellipsis
         if isinstance(each, bool) or not known:
-            raise ShapeError("XT1246", f"{_shown(each)} is no subscript of a vector", "use integers, run-time indices, "
-                             "slices of integers such as 2:6, None or ...; elements by a vector of positions are "
-                             "loaded so: xt.init_tile(A, (indices, column), shape)", location, notes(location, it=v))
+            raise ShapeError("XT1246", f"{_shown(each)} is not a subscript of a vector", "use integers, run-time "
+                             "indices, slices of integers such as 2:6, None or ...; elements by a vector of positions "
+                             "are loaded so: xt.init_tile(A, (indices, column), shape)", location,
+                             notes(location, it=v))
     count = sum(each is not None and each is not Ellipsis for each in keys)
     if count > rank or sum(each is Ellipsis for each in keys) > 1:
         raise RankError("XT1247", f"{count} indices of a {v.describe()}, which has {rank} "

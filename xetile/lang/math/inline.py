@@ -96,7 +96,7 @@ def _texts(text: Any, name: str, location: Location) -> Mapping[str, str]:
     texts = {DEFAULT: text} if isinstance(text, str) else text
     if not isinstance(texts, Mapping) or not texts or \
             not all(isinstance(side, str) and side.strip() for pair in texts.items() for side in pair):
-        raise ArgumentError("XT1280", f"{name}= of xt.inline is no text, and no mapping of targets to texts",
+        raise ArgumentError("XT1280", f"{name}= of xt.inline is neither a text nor a mapping of targets to texts",
                             'write "{0} + 1.0f", or {"pvc": "...", "default": "..."}', location)
     return texts
 

@@ -208,7 +208,7 @@ def _splat_constant(constant: arith.ConstantOp) -> None:
     if not isinstance(type_, VectorType):
         return
     if not isinstance(dense, DenseIntOrFPElementsAttr):
-        fail_at(constant, "XT2071", f"{dense} is no vector of numbers", "write dense<0.0> : vector<64x32xf32>")
+        fail_at(constant, "XT2071", f"{dense} is not a vector of numbers", "write dense<0.0> : vector<64x32xf32>")
     elements = list(dense.get_attrs())  # a splat that was parsed has one
     if any(element != elements[0] for element in elements):
         if len(type_.get_shape()) != 2:

@@ -158,7 +158,7 @@ class _Resolver(SizeBuilder):
             return self._view(value.owner.source)
         type_ = value.type
         if not isinstance(type_, MemRefType) or not (isinstance(value.owner, (Block, memref.AllocOp))):
-            fail_at(self.at, "XT2611", f"{type_} is no argument and no allocation",
+            fail_at(self.at, "XT2611", f"{type_} is neither an argument nor an allocation",
                     "take the view of an argument of the kernel, of an allocation, or of another view")
         sizes: Sequence[Size]
         strides: Sequence[Size]
@@ -201,7 +201,7 @@ class _Resolver(SizeBuilder):
             strides.append(self.product(strides[-1], size))
         width, shift = of_mlir(result.element_type).bytes, number(view.byte_shift)
         if shift is not None and shift % width:
-            fail_at(view, "XT2614", f"it begins at byte {shift}, which is no multiple of the {width} bytes of "
+            fail_at(view, "XT2614", f"it begins at byte {shift}, which is not a multiple of the {width} bytes of "
                     f"{result.element_type}", f"begin at {shift // width * width} or {(shift // width + 1) * width}")
         start: Size = shift // width if shift is not None else self.emit(
             arith.DivUIOp(view.byte_shift, self.value(width)))
@@ -216,7 +216,7 @@ class _Resolver(SizeBuilder):
         """
         mine = {value: view for value, view in self._found.items() if view.array is array}
         if not isinstance(array.owner, memref.AllocOp):
-            fail_at(next(iter(mine)).owner, "XT2611", f"{array.type} is no allocation of shared local memory",  # type: ignore
+            fail_at(next(iter(mine)).owner, "XT2611", f"{array.type} is not an allocation of shared local memory",  # type: ignore
                     "allocate it in the kernel: memref.alloc() : memref<4096xi8, 3>")
         used = {value: view for value, view in mine.items()
                 if any(not isinstance(use.operation, VIEWS) for use in value.uses)}

@@ -268,7 +268,7 @@ class Reader(LocationParser, DenseLiteralParser):
             fail(self, "XT2078", f"there are no integers of {integer[1]:.20} bits here",
                  f"use at most {_MOST_BITS}: i8, i16, i32, i64", token.span)
         if token.text in ("f80", "f128"):  # xDSL has the types, but cannot print their numbers
-            fail(self, "XT2016", f"{token.text} is no element type", "write f64, or a smaller one", token.span)
+            fail(self, "XT2016", f"{token.text} is not an element type", "write f64, or a smaller one", token.span)
         if token.kind is not MLIRTokenKind.BARE_IDENT or token.text not in _WORDS:
             found = _VECTOR.match(token.span.input.content, token.span.start)
             return super().parse_optional_type() if found is None else self._parse_vector_type(found)

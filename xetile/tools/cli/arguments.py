@@ -127,7 +127,7 @@ def operand(word: str, seed: int) -> Any:
     try:
         return int(word) if re.fullmatch(r"[+-]?\d+", word) else float(word)
     except ValueError:
-        raise ArgumentError("XT8023", f"--arg {word} is no argument",
+        raise ArgumentError("XT8023", f"--arg {word} is not an argument",
                             "write 64x32xbf16, a.npy, random:64x32:bf16, zeros:64x32:f32 or a number") from None
 
 

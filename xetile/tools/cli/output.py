@@ -27,7 +27,7 @@ def write_bytes(data: bytes, path: str | None) -> None:
     """
     if path is None:
         if sys.stdout.isatty():
-            raise ArgumentError("XT8003", "this is no text for a terminal", "name a file: -o kernel.bin")
+            raise ArgumentError("XT8003", "this is binary, not text for a terminal", "name a file: -o kernel.bin")
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return

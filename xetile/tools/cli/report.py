@@ -87,7 +87,7 @@ def _problem_size(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
     if not re.fullmatch(r"\d+(x\d+){1,2}", text):
-        raise ArgumentError("XT8041", f"--shape {text} is no problem", "write MxNxK: --shape 4096x4096x4096")
+        raise ArgumentError("XT8041", f"--shape {text} is not a problem size", "write MxNxK: --shape 4096x4096x4096")
     return tuple(int(size) for size in text.split("x"))
 
 

@@ -64,7 +64,7 @@ def command(args: argparse.Namespace) -> None:
 
 def _numbers(option: str, text: str) -> tuple[int, ...]:
     if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", text):
-        raise ArgumentError("XT8060", f"{option} {text} is no list of positive numbers",
+        raise ArgumentError("XT8060", f"{option} {text} is not a list of positive numbers",
                             f"write {option} {'2,2,1' if option == '--grid' else '1,12,96'}")
     return tuple(int(number) for number in text.split(","))
 

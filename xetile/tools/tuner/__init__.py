@@ -117,7 +117,7 @@ def _check_request(kernel: BaseKernel, by: str) -> None:
                             if isinstance(wrapped, BaseKernel) else
                             "decorate it with @xt.kernel")
     if by not in ("time", "prediction"):
-        raise ArgumentError("XT7106", f"by={by!r} is no ranking of configurations", 'use "time" or "prediction"')
+        raise ArgumentError("XT7106", f"by={by!r} is not a ranking of configurations", 'use "time" or "prediction"')
 
 
 def _check_sizes(arguments: Sequence[Argument]) -> None:

@@ -35,7 +35,7 @@ class Tuned:
                                 "write it above the line @xt.kernel")
         strange = next((name for name in key or () if name not in kernel.parameters), None)
         if strange is not None:
-            raise ArgumentError("XT7101", f"the key names {strange}, which is no argument of {kernel.name}",
+            raise ArgumentError("XT7101", f"the key names {strange}, which is not an argument of {kernel.name}",
                                 f"its arguments are {', '.join(kernel.parameters)}")
         self._space = self._configurations(space, kernel)
         seconds_of(budget)

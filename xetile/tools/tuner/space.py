@@ -33,14 +33,14 @@ def configurations(space: Space, constants: Sequence[str], kernel: str) -> list[
         bad = next((name for name, values in space.items() if isinstance(values, (str, bytes)) or
                     not isinstance(values, Sequence)), None)
         if bad is not None:
-            raise ArgumentError("XT7102", f"the space gives {bad} = {space[bad]!r}, which is no list of values",
+            raise ArgumentError("XT7102", f"the space gives {bad} = {space[bad]!r}, which is not a list of values",
                                 f"write {bad}=[{space[bad]!r}], and all values to try in it")
         every = [dict(zip(space, values, strict=True)) for values in product(*space.values())]
     else:
         listed: list[Any] = [*space] if isinstance(space, Iterable) and not isinstance(space, str) else [space]
         strange = [each for each in listed if not isinstance(each, Mapping)]
         if strange:
-            raise ArgumentError("XT7107", f"{strange[0]!r:.60} is no configuration of {kernel}",
+            raise ArgumentError("XT7107", f"{strange[0]!r:.60} is not a configuration of {kernel}",
                                 'a list holds configurations, each a dict: [{"BM": 64, "BN": 128}, {"BM": 128, "BN": '
                                 '64}]; a dict of lists tries all combinations')
         every = [dict(configuration) for configuration in listed]
@@ -67,7 +67,7 @@ def seconds_of(budget: float | str) -> float:
     seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
     if seconds <= 0:
         raise ArgumentError("XT7105",
-                            f"budget={budget!r} is no time", 'give seconds or a text: budget=30, budget="500ms"')
+                            f"budget={budget!r} is not a duration", 'give seconds or a text: budget=30, budget="500ms"')
     return seconds
 
 

@@ -470,7 +470,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     (("--target", "pvc,abc"), "there is no target 'abc'"),
     (("A=bf16[64,64]",), "nothing describes B"),
     (("A=bf16[64,64", "B=1", "C=1"), "describes no argument"),
-    (("--shape", "64"), "is no problem"),
+    (("--shape", "64"), "is not a problem size"),
     (("BQ=64",), "no constant BQ"),
 ])
 def test_what_is_wrong_with_the_command(words: tuple[str, ...], message: str,

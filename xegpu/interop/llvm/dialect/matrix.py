@@ -182,10 +182,10 @@ class MatrixOp(IRDLOperation):
         shape = moved.get_shape() if isinstance(moved, VectorType) else ()
         check_offsets(self.starts, self.desc, matrix.shape)
         if get_element_type_or_self(moved) != matrix.element_type:
-            raise Invalid("XT3623", f"{moved} is no part of {self.desc.type}\ngive both the same elements")
+            raise Invalid("XT3623", f"{moved} is not a part of {self.desc.type}\ngive both the same elements")
         if len(shape) > 1 and (len(shape) != len(matrix.shape) or
                                any(part > size for part, size in zip(shape, matrix.shape, strict=True))):
-            raise Invalid("XT3623", f"{moved} is no part of {self.desc.type}\ntake a part of at most its sizes")
+            raise Invalid("XT3623", f"{moved} is not a part of {self.desc.type}\ntake a part of at most its sizes")
         if isinstance(self.layout, LayoutAttr) and len(shape) > 1:
             self.layout.data.check(shape)
 
