@@ -135,6 +135,16 @@ def printf_format(operation: PrintOp) -> str:
     return "[%d, %d] " * operation.is_of_elements + "".join(pieces)
 
 
+def hexadecimal_masks(operation: PrintOp) -> list[int | None]:
+    """For each value the bits that C's ``%x`` shows, 32 or 64 of them; None for another conversion.
+
+    Python's ``%x`` of a negative integer has a sign.
+    """
+    specs = [spec for _, spec in fields(operation.message.data) if spec is not None]
+    return [(1 << (64 if dtype.kind in "iu" and dtype.bits == 64 else 32)) - 1 if spec.endswith("x") else None
+            for spec, dtype in zip(specs, map(_dtype, operation.shown), strict=True)]
+
+
 def _conversion(spec: str, dtype: DType) -> str:
     """``printf`` conversion of a value of an element type; 64-bit integers get the length modifier ``l``."""
     letter = spec[-1:] if spec[-1:].isalpha() else ""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import VectorType
 
-from xegpu.dialect.debug import AssertOp, DiagnosticOp, PrintOp, assertion_of, printf_format
+from xegpu.dialect.debug import AssertOp, DiagnosticOp, PrintOp, assertion_of, hexadecimal_masks, printf_format
 from xegpu.interpreter.interpreter import BATCH, Interpreter, Semantics
 
 
@@ -38,10 +38,13 @@ def _active_values(machine: Interpreter, operation: DiagnosticOp, operands: Sequ
 
 
 def _print(machine: Interpreter, operation: PrintOp, operands: Sequence[Any]) -> None:
-    text, count = printf_format(operation), len(operation.shown)
+    text, masks = printf_format(operation), hexadecimal_masks(operation)
+    count = len(masks)
     for values in _active_values(machine, operation, operands):
-        shown, positions = values[:count], values[count:count + 2 * operation.is_of_elements]
-        print(text % (*map(int, positions), *(value.item() for value in shown)))
+        positions = values[count:count + 2 * operation.is_of_elements]
+        shown = [value.item() if mask is None else value.item() & mask
+                 for value, mask in zip(values, masks, strict=False)]
+        print(text % (*map(int, positions), *shown))
 
 
 def _assert(machine: Interpreter, operation: AssertOp, operands: Sequence[Any]) -> None:

@@ -275,7 +275,8 @@ def _hint_for_element_type(name: str, dtype: np.dtype[Any]) -> str:
         return f"pass two arrays, {name}.real.copy() and {name}.imag.copy()"
     if dtype.names:
         return f"pass one of its fields, as in {name}[{dtype.names[0]!r}].copy()"
-    return f"convert it, as in {name}.astype(numpy.float32)"
+    native = dtype.newbyteorder("=") if dtype.kind in "iufb" and not dtype.isnative else np.dtype(np.float32)
+    return f"convert it, as in {name}.astype(numpy.{native})"
 
 
 def _element_type(name: str, dtype: np.dtype[Any]) -> DType:

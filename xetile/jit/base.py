@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -58,6 +58,13 @@ class BaseKernel:
         self._may_alias = False
         self._override: BaseKernel | None = None
         self._override_opencl: str | None = None
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """The kernel itself, as a copy of a function is the function: a model that has kernels can be copied."""
+        return self
 
     @property
     def may_alias(self) -> bool:

@@ -74,12 +74,17 @@ class Kernel(BaseKernel):
         self.subgroups, self.registers = check_subgroups(subgroups), _check_registers(registers)
         self.fast_division, self.fast_math = fast_division or fast_math, fast_math
         self.__doc__, self.__name__, self.__wrapped__ = function.__doc__, function.__name__, function
+        self.__module__, self.__qualname__ = function.__module__, function.__qualname__
         self.defaults: dict[str, Any] = {}
         self.parameters = self._parameters()
         self.may_alias = may_alias
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(self.parameters)})>"
+
+    def __reduce__(self) -> str:
+        """The name by which ``pickle`` finds the kernel in its module, as it finds a function."""
+        return self.__qualname__
 
     def all_constants(self, constants: dict[str, Any]) -> dict[str, Any]:
         self.constants_key(constants)  # raises for an unknown or missing one, before the author's grid function does

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from xegpu.ir.use_def import written_at
 from xegpu.support.errors import DeviceError, ElementTypeError, Note, XeError
@@ -71,6 +71,10 @@ class BoundKernel:
         self._kernel, self._executor, self._target, self._subgroups = kernel, executor, target, subgroups
         self.launches = LaunchTable()
         self._last: CompiledKernel | None = None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """The bound kernel itself: a queue has no copy."""
+        return self
 
     def forget(self) -> None:
         """Empty the launch table, and drop the compiled kernel of the last launch."""

@@ -20,7 +20,6 @@ from xegpu.dialect.inline import FIELD, InlineOp
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.support.location import author_location
 
-
 _UNSIGNED = {"uchar": "ub", "ushort": "uw", "uint": "ud", "ulong": "uq"}  # C types, and their names in vISA
 
 
@@ -134,7 +133,8 @@ def _body(emitter: Emitter, operation: InlineOp, outputs: Sequence[DType]) -> st
     if "visa" not in texts:
         return portable
     inputs = _types(operation.inputs)
-    lines = "".join(f'    "{_escaped(line)}\\n"\n' for line in _visa_lines(texts["visa"], emitter.subgroup, outputs, inputs))
+    visa = _visa_lines(texts["visa"], emitter.subgroup, outputs, inputs)
+    lines = "".join(f'    "{_escaped(line)}\\n"\n' for line in visa)
     to = ", ".join(f'"=rw"(xetile_r{i})' for i in range(len(outputs)))
     of = ", ".join(f'"rw"(xetile_{i})' for i in range(len(inputs)))
     return f"#ifdef {NO_VISA}\n{portable}#else\n{variables}  __asm__(\n{lines}    : {to} : {of});\n{end}#endif\n"

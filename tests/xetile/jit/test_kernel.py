@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import importlib
+import pickle
 from collections import Counter
 from typing import Any
 from weakref import ref
@@ -229,6 +231,31 @@ def test_a_kernel_keeps_its_documentation() -> None:
     assert own.__doc__ == "What it does."
     assert own.__name__ == "own"
     assert own.__wrapped__ is own.function
+
+
+class Family:
+    """Kernels in a class, found by their qualified names."""
+
+    @staticmethod
+    @xt.kernel
+    def member(A, C):
+        xt.store_tile(xt.load_tile(xt.init_tile(A, (0, 0), (8, 16))), xt.init_tile(C, (0, 0), (8, 16)))
+
+
+tuned = xt.autotune({"BM": [8, 16]})(product)
+
+
+def test_kernels_are_copied_and_pickled_as_functions_are() -> None:
+    """Copies are the kernel itself, also of one that is bound to a queue; a pickle has its name."""
+    bound = product.on("numpy")
+    product[grid(5, 5)](*matrices(5, 5, 5))  # what it looked up, such as queues, is in no copy
+    for kernel in (product, Family.member, bound, tuned):
+        assert copy.deepcopy({"kernel": kernel})["kernel"] is kernel
+    assert copy.copy(product) is product
+    for kernel in (product, Family.member):
+        assert pickle.loads(pickle.dumps(kernel)) is kernel
+    with pytest.raises(pickle.PicklingError, match="not the same object"):
+        pickle.dumps(tuned)  # its name is that of the kernel, which is another object here
 
 
 def test_a_kernel_may_forget_what_it_compiled(calls: Counter[str]) -> None:

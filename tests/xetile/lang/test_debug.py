@@ -47,6 +47,22 @@ def test_a_line_for_each_instance_and_each_element(execution: Any, wg_map: Any, 
     np.testing.assert_array_equal(c, a + 1)
 
 
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_negative_integers_show_their_bits_in_hexadecimal(execution: Any, capfd: Any) -> None:
+    """32 of them, or 64, as C's printf."""
+    @xt.kernel
+    def kernel(A, n):
+        xt.device_print("n {:x} {:9x} {:4d}", n, n.to(xt.i64), n)
+        for dtype in (xt.i8, xt.i16, xt.i32, xt.i64, xt.u8):
+            xt.device_print(dtype.name + " {:x}", xt.load_tile(xt.init_tile(A, (0, 0), (1, 2))).to(dtype))
+
+    bound(kernel, execution)[1](np.array([[-5, 7]], np.int32), -5)
+    shown = {"i8": "fffffffb", "i16": "fffffffb", "i32": "fffffffb", "i64": "f" * 15 + "b", "u8": "fb"}
+    expected = [f"n fffffffb {'f' * 15}b   -5"]
+    expected += [f"[0, {i}] {name} {text}" for name, bits in shown.items() for i, text in enumerate((bits, "7"))]
+    assert sorted(capfd.readouterr().out.splitlines()) == sorted(expected)
+
+
 def test_every_stage_reads_back(capfd: Any) -> None:
     a, c = np.ones((16, 8), np.float16), np.zeros((16, 8), np.float16)
     lowered = says.lower(a, c, 5, wg_map=None, shape=(8, 8), target="pvc")

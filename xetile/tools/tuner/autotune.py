@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 from xegpu.support.errors import ArgumentError
 from xegpu.target.targets import Target
@@ -42,6 +42,16 @@ class Tuned:
         self.kernel, self._key, self._budget, self._by = kernel, key, budget, by
         self.results: dict[Any, Result] = {}
         self.__name__, self.__doc__ = kernel.name, kernel.__doc__
+        self.__module__ = kernel.__module__
+        self.__qualname__ = getattr(kernel, "__qualname__", kernel.name)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """The autotuned kernel itself, as of a function."""
+        return self
+
+    def __reduce__(self) -> str:
+        """The name by which ``pickle`` finds it in its module."""
+        return self.__qualname__
 
     @staticmethod
     def _configurations(space: Space, kernel: BaseKernel) -> list[Configuration]:
