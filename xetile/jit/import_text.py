@@ -47,6 +47,7 @@ from xetile.text.canonicalize import complete_slices, name_maps, normalise, rewr
 from xetile.text.canonicalize.control_flow import lift_control_flow
 from xetile.text.canonicalize.float8 import lower_float8
 from xetile.text.canonicalize.index_loops import count_in_indices
+from xetile.text.canonicalize.inline_calls import inline_calls
 from xetile.text.canonicalize.one_bit import use_bitwise_kinds
 from xetile.text.canonicalize.views import resolve_views
 from xetile.text.gpu_module import (
@@ -126,6 +127,7 @@ def _resolve_and_check(module: ModuleOp, *, has_scales: bool) -> None:
     _check_regions(module)
     complete_slices(module)
     lift_control_flow(module)
+    inline_calls(module)
     count_in_indices(module)
     resolve_views(module)
     name_maps(module)

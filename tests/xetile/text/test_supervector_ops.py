@@ -419,8 +419,9 @@ MISTAKES: dict[str, tuple[str, str]] = {
                             "XT1512"),
     "a view with strides": ("%s = memref.subview %A[%i, 0] [4, 8] [1, 2] : memref<?x?xf32> to memref<4x8xf32>\n"
                             "  %w = vector.transfer_read %s : vector<4x8xf32>", "XT2081"),
-    "a tile on a view": ("%s = memref.subview %S[%i, 0] [4, 8] [1, 1] : memref<4x8xf32> to memref<4x8xf32>\n"
-                         "  %t = init_tile %s[0, 0] : memref<4x8xf32> -> tile<4x8xf32>", "XT2080"),
+    "the address of a view": ("%s = memref.subview %S[%i, 0] [4, 8] [1, 1] : memref<4x8xf32> to memref<4x8xf32>\n"
+                              "  %t = memref.extract_aligned_pointer_as_index %s : memref<4x8xf32> -> index",
+                              "XT2080"),
     "sizes of a view": ("%s = memref.subview %A[%i, 0] [4, 9] [1, 1] : memref<?x?xf32> to memref<4x8xf32>\n"
                         "  %w = vector.transfer_read %s : vector<4x8xf32>", "XT2082"),
 }

@@ -9,6 +9,8 @@ becomes
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, IntegerAttr, MemRefType
 from xdsl.dialects.memref import SubviewOp
@@ -28,7 +30,7 @@ def resolve_subviews(function: func.FuncOp) -> None:
     """Fold subviews into transfers, and erase them.
 
     Raises:
-        TextError: something else uses a view; it has strides; or a transfer may leave the view and not its array.
+        TextError: something else uses a view still; it has strides; or a transfer may leave the view and not its array.
     """
     for operation in list(function.walk()):
         if isinstance(operation, (TransferReadOp, TransferWriteOp)):
@@ -59,7 +61,7 @@ def _fold_transfer(operation: Transfer, view: SubviewOp) -> None:
     if any((step if isinstance(step, int) else number(step)) != 1 for step in strides):
         fail_at(view, "XT2081", "its strides are not 1, and a transfer reads contiguous elements",
                 "use strides of 1, or describe the array by a strided layout")
-    kept = _kept_dimensions(view, sizes)
+    kept = kept_dimensions(view, sizes)
     _check_in_bounds(operation, [sizes[axis] for axis in kept])
     indices = [_index_value(operation, offset) for offset in offsets]
     for axis, index in zip(kept, operation.indices, strict=True):
@@ -79,7 +81,7 @@ def _fold_transfer(operation: Transfer, view: SubviewOp) -> None:
     operation.operands = [operation.value, view.source, *indices]
 
 
-def _kept_dimensions(view: SubviewOp, sizes: list[SSAValue | int]) -> list[int]:
+def kept_dimensions(view: SubviewOp, sizes: Sequence[SSAValue | int]) -> list[int]:
     """Dimensions of the array that a rank-reducing view keeps; it may drop those of size 1."""
     assert isinstance(view.result.type, MemRefType)
     remaining, kept = list(view.result.type.get_shape()), []

@@ -5,8 +5,8 @@
 becomes
     %t = xetile.init_tile %A, [%i, %j + 64], [16, 32 + 64], [32, 1] : memref<1024xf32> -> !xetile.tile<8x16xf32>
 
-``memref.view``, ``memref.reinterpret_cast`` and ``memref.transpose`` are resolved; ``memref.memory_space_cast`` is its
-source. Parts of an array in shared local
+``memref.view``, ``memref.reinterpret_cast``, ``memref.subview``, ``memref.transpose``, ``memref.collapse_shape`` and
+``memref.expand_shape`` are resolved; ``memref.memory_space_cast`` is its source. Parts of an array in shared local
 memory that do not overlap, as those of different elements in a buffer of bytes, become arrays of their own:
 
     %b = memref.alloc() : memref<6144xi8, 3>
@@ -17,14 +17,15 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    DenseArrayBase,
     MemRefType,
     ModuleOp,
     NoneAttr,
@@ -32,11 +33,13 @@ from xdsl.dialects.builtin import (
     VectorType,
 )
 from xdsl.dialects.vector import BroadcastOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue, Use
 from xdsl.utils.exceptions import VerifyException
 
 from xegpu.dialect.block_io import CreateNdTdescOp
 from xegpu.dialect.gather_scatter import CreateTdescOp
+from xegpu.interop.llvm.dialect.descriptors import CreateNdTdescOp as LlvmCreateNdTdescOp
+from xegpu.interop.llvm.dialect.types import split
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import is_shared, row_major, static_form
@@ -44,12 +47,19 @@ from xegpu.mlir.gpu import GpuFuncOp
 from xegpu.rewrite.dce import erase
 from xegpu.support.errors import error_parts
 from xetile.dialect.gather_scatter import InitScatteredTileOp
+from xetile.dialect.supervector import TransferReadOp, TransferWriteOp
 from xetile.dialect.tile_ops import InitTileOp
 from xetile.text.canonicalize.diagnostics import fail_at, no_dimension, no_view
 from xetile.text.canonicalize.sizes import Size, SizeBuilder, known
+from xetile.text.canonicalize.view_forms import View, collapsed, expanded, in_array, mixed, of_all, subview
 from xetile.text.memref_ops import TransposeOp
 
-VIEWS = (memref.ViewOp, memref.ReinterpretCastOp, TransposeOp)
+_CHANGES: dict[type[Operation], Callable[[Any, Any, View], View]] = {
+    memref.SubviewOp: subview, memref.CollapseShapeOp: collapsed, memref.ExpandShapeOp: expanded}
+VIEWS: tuple[type[Operation], ...] = (memref.ViewOp, memref.ReinterpretCastOp, TransposeOp, *_CHANGES)
+_TRANSFERS = (TransferReadOp, TransferWriteOp)
+"""What folds subviews itself, see :mod:`xetile.text.canonicalize.subviews`."""
+Describes = InitTileOp | CreateNdTdescOp | LlvmCreateNdTdescOp
 
 
 def resolve_views(module: ModuleOp) -> None:
@@ -76,42 +86,19 @@ def _verify(view: Operation) -> None:
         fail_at(view, *error_parts(error))
 
 
-@dataclass(frozen=True)
-class _View:
-    """View of an array: where it begins, in elements of its type, and its sizes and strides.
-
-    Attributes:
-        array: a kernel's argument or an allocation.
-        start: from the array to the view's pointer, from which a further cast counts.
-        offset: from there to the first element.
-    """
-
-    array: SSAValue
-    element: Attribute
-    start: Size
-    offset: Size
-    sizes: tuple[Size, ...]
-    strides: tuple[Size, ...]
-
-    @property
-    def span(self) -> tuple[int, int] | None:
-        """First byte and the one after the last; None if not known."""
-        first = known(self.start), known(self.offset)
-        sizes, strides = (list(map(known, values)) for values in (self.sizes, self.strides))
-        if None in (*first, *sizes, *strides):
-            return None
-        begin, elements = sum(first), 1 + sum((n - 1) * step for n, step in zip(sizes, strides, strict=True))  # type: ignore
-        size = of_mlir(self.element).bytes
-        return begin * size, (begin + elements) * size
-
-
 class _Resolver(SizeBuilder):
     """Resolution of one function's views."""
 
     def __init__(self, views: Sequence[Operation]) -> None:
         super().__init__(views[0])
         self._views = views
-        self._found: dict[SSAValue, _View] = {}
+        self._inserted: list[Operation] = []
+        self._found: dict[SSAValue, View] = {}
+
+    def insert(self, new: Operation) -> None:
+        """Insert an operation; those that nothing uses are erased at the end."""
+        super().insert(new)
+        self._inserted.append(new)
 
     def resolve(self) -> None:
         """Rewrite every user of a view, and erase the views."""
@@ -125,7 +112,7 @@ class _Resolver(SizeBuilder):
         casts: list[Operation] = []
         for value in list(self._found):
             casts += self._users(value)
-        for operation in [*reversed([*self._views, *casts]), *arrays]:
+        for operation in [*reversed([*self._views, *casts]), *reversed(self._inserted), *arrays]:
             if not any(result.uses for result in operation.results):
                 erase(operation)
 
@@ -138,19 +125,20 @@ class _Resolver(SizeBuilder):
             if isinstance(user, memref.CastOp):
                 self._found[user.results[0]] = self._found[value]
                 casts += [user, *self._users(user.results[0])]
-            elif isinstance(user, (InitTileOp, CreateNdTdescOp)):
-                self._describe(user, self._found[value])
+            elif isinstance(user, Describes):
+                if _is_grouped(user):  # else its verifier says so
+                    self._describe(user, self._found[value])
             elif isinstance(user, (InitScatteredTileOp, CreateTdescOp)):
                 self._scatter(user, self._found[value])
             elif isinstance(user, memref.DimOp):
                 self._size(user, self._found[value])
-            elif not isinstance(user, VIEWS):
+            elif not isinstance(user, VIEWS) and not _is_folded(use):
                 no_view(user, "xetile.init_tile, xegpu.create_nd_tdesc and memref.dim")
         return casts
 
     # --- what a view is ---------------------------------------------------------------------------------------------
 
-    def _view(self, value: SSAValue) -> _View:
+    def _view(self, value: SSAValue) -> View:
         """A memref as a view, if only of all of its array."""
         if value in self._found:
             return self._found[value]
@@ -168,21 +156,24 @@ class _Resolver(SizeBuilder):
             metadata = memref.ExtractStridedMetaDataOp(value)
             self.insert(metadata)
             sizes, strides = metadata.sizes, metadata.strides
-        return _View(value, type_.element_type, 0, 0, tuple(sizes), tuple(strides))
+        return of_all(value, sizes, strides)
 
-    def _of_operation(self, view: Operation) -> _View:
+    def _of_operation(self, view: Operation) -> View:
         source = self._view(view.operands[0])
         if isinstance(view, TransposeOp):
-            return replace(source, sizes=tuple(source.sizes[axis] for axis in view.axes),
+            return replace(source, sizes=tuple(source.sizes[axis] for axis in view.axes), corner=None,
                            strides=tuple(source.strides[axis] for axis in view.axes))
+        for kind, rule in _CHANGES.items():
+            if isinstance(view, kind):
+                return rule(self, view, source)
         if isinstance(view, memref.ReinterpretCastOp):
-            (offset,) = _mixed(view.static_offsets, view.offsets)
-            return replace(source, offset=offset, sizes=tuple(_mixed(view.static_sizes, view.sizes)),
-                           strides=tuple(_mixed(view.static_strides, view.strides)))
+            (offset,) = mixed(view.static_offsets, view.offsets)
+            return replace(source, offset=offset, sizes=tuple(mixed(view.static_sizes, view.sizes)),
+                           strides=tuple(mixed(view.static_strides, view.strides)), corner=None)
         assert isinstance(view, memref.ViewOp)
         return self._of_bytes(view, source)
 
-    def _of_bytes(self, view: memref.ViewOp, source: _View) -> _View:
+    def _of_bytes(self, view: memref.ViewOp, source: View) -> View:
         """``memref.view``: bytes as elements of another type."""
         result = view.results[0].type
         assert isinstance(result, MemRefType)
@@ -205,7 +196,7 @@ class _Resolver(SizeBuilder):
                     f"{result.element_type}", f"begin at {shift // width * width} or {(shift // width + 1) * width}")
         start: Size = shift // width if shift is not None else self.emit(
             arith.DivUIOp(view.byte_shift, self.value(width)))
-        return _View(source.array, result.element_type, start, 0, sizes, tuple(strides[::-1]))
+        return View(source.array, result.element_type, start, 0, sizes, tuple(strides[::-1]))
 
     # --- shared local memory ----------------------------------------------------------------------------------------
 
@@ -221,6 +212,7 @@ class _Resolver(SizeBuilder):
         used = {value: view for value, view in mine.items()
                 if any(not isinstance(use.operation, VIEWS) for use in value.uses)}
         direct = [use.operation for use in array.uses if not isinstance(use.operation, (*VIEWS, memref.CastOp))]
+        direct += [use.operation for value in mine for use in value.uses if _is_folded(use)]
         groups = None if direct else _disjoint(used)
         type_ = array.type
         assert isinstance(type_, MemRefType)
@@ -245,9 +237,9 @@ class _Resolver(SizeBuilder):
                 offset = view.offset
                 if isinstance(start, int) and start < 0 and isinstance(offset, int):
                     start, offset = 0, offset + start
-                self._found[value] = replace(view, array=new, start=start, offset=offset)
+                self._found[value] = replace(view, array=new, start=start, offset=offset, corner=None)
 
-    def _allocate(self, array: SSAValue, views: Sequence[_View], whole: bool) -> SSAValue:
+    def _allocate(self, array: SSAValue, views: Sequence[View], whole: bool) -> SSAValue:
         """Allocation for views of the same elements: in the shape of one that is all of it, else a row."""
         old, type_, element = array.owner, array.type, views[0].element
         assert isinstance(old, memref.AllocOp)
@@ -271,43 +263,66 @@ class _Resolver(SizeBuilder):
 
     # --- users of views ---------------------------------------------------------------------------------------------
 
-    def _describe(self, operation: InitTileOp | CreateNdTdescOp, view: _View) -> None:
+    def _describe(self, operation: Describes, view: View) -> None:
         """A tile or descriptor on a view: on its array, with the view's sizes and strides unless it has its own."""
         rank, type_ = len(view.sizes), view.array.type
         assert isinstance(type_, MemRefType)
-        if len(operation.offsets) not in (rank, 2):
-            fail_at(operation, "XT2082", f"it has {len(operation.offsets)} offsets, and the view {rank} dimensions",
+        offsets, sizes, strides = _stated(operation, rank)
+        if len(offsets) not in (rank, 2):
+            fail_at(operation, "XT2082", f"it has {len(offsets)} offsets, and the view {rank} dimensions",
                     f"write {rank} offsets")
-        if operation.shape and len(operation.shape) != len(operation.offsets):
+        if sizes and len(sizes) != len(offsets):
             return  # its verifier says so
-        offsets: list[Size] = list(operation.offsets)
-        sizes: list[Size] = list(operation.shape or view.sizes)
-        strides: list[Size] = list(operation.strides or view.strides)
-        at = self.sum(view.start, view.offset)
-        if known(at) != 0:
-            axis = next((axis for axis in reversed(range(len(strides))) if known(strides[axis]) == 1), None)
-            if axis is None:
-                fail_at(operation, "XT2617", "the view begins inside of its array, and none of its strides is the "
-                        "constant 1", "make the last stride of the view 1, or let it begin where the array does")
-            offsets[axis], sizes[axis] = self.sum(offsets[axis], at), self.sum(sizes[axis], at)
-        own, source = static_form(type_), view.array
+        if not sizes and (found := in_array(self, view, offsets)) is not None:
+            offsets, (sizes, strides) = found[0], (found[1], list(view.own[1]))
+        else:
+            sizes, strides = sizes or list(view.sizes), strides or list(view.strides)
+            self._begin(operation, self.sum(view.start, view.offset), offsets, sizes, strides)
+        source = view.array
+        own = static_form(type_)
+        is_line = len(type_.get_shape()) == 1 and not isinstance(operation, LlvmCreateNdTdescOp)
         if own is not None and (tuple(map(known, sizes)), tuple(map(known, strides))) == own:
             sizes, strides = [], []
-        elif len(type_.get_shape()) != 1:
+        elif not is_line:
             lead = len(type_.get_shape()) - len(offsets)
-            if lead < 0:
+            if lead < 0 and len(type_.get_shape()) > 1:
                 fail_at(operation, "XT2618", f"the view has {len(offsets)} dimensions, and its array {type_} fewer",
                         "declare the array with as many dimensions, or with one")
             offsets, sizes = [*[0] * lead, *offsets], [*[1] * lead, *sizes]
             strides = strides[:1] * lead + strides
-            source = self._dynamic(source, type_)
-        kind = type(operation)
-        new = kind(source, [self.value(value) for value in offsets], [self.value(value) for value in sizes],
-                   [self.value(value) for value in strides], operation.result.type)  # type: ignore[arg-type]
-        new.attributes.update(operation.attributes)
-        self._replace(operation, new)
+            source = self._dynamic(source, type_, len(offsets))
+        self._replace(operation, self._created(operation, source, offsets, sizes, strides))
 
-    def _scatter(self, operation: InitScatteredTileOp | CreateTdescOp, view: _View) -> None:
+    def _begin(self, operation: Describes, at: Size, offsets: list[Size], sizes: list[Size],
+               strides: list[Size]) -> None:
+        """Add where a view begins in its array to an offset, and to the size along it."""
+        if known(at) == 0:
+            return
+        axis = next((axis for axis in reversed(range(len(strides))) if known(strides[axis]) == 1), None)
+        if axis is None:
+            fail_at(operation, "XT2617", "the view begins inside of its array, and none of its strides is the "
+                    "constant 1", "make the last stride of the view 1, or let it begin where the array does")
+        offsets[axis], sizes[axis] = self.sum(offsets[axis], at), self.sum(sizes[axis], at)
+
+    def _created(self, operation: Describes, source: SSAValue, offsets: list[Size], sizes: list[Size],
+                 strides: list[Size]) -> Operation:
+        """A tile or descriptor like another one, of the array ``source``."""
+        new: Operation
+        if isinstance(operation, LlvmCreateNdTdescOp):
+            groups = {name: split(values) for name, values in
+                      (("offsets", offsets), ("shape", sizes), ("strides", strides))}
+            new = LlvmCreateNdTdescOp.build(
+                operands=[source, *(values for values, _ in groups.values())], result_types=[operation.result.type],
+                properties={f"const_{name}": literals for name, (values, literals) in groups.items()
+                            if values or len(literals)})
+        else:
+            new = type(operation)(source, [self.value(value) for value in offsets],
+                                  [self.value(value) for value in sizes], [self.value(value) for value in strides],
+                                  operation.result.type)  # type: ignore[arg-type]
+        new.attributes.update(operation.attributes)
+        return new
+
+    def _scatter(self, operation: InitScatteredTileOp | CreateTdescOp, view: View) -> None:
         """A scattered tile or descriptor: its offsets count from the view's first element."""
         indices, at = operation.operands[1], self.sum(view.start, view.offset)
         if known(at) != 0 and isinstance(indices.type, VectorType):
@@ -315,16 +330,15 @@ class _Resolver(SizeBuilder):
             indices = self.emit(arith.AddiOp(indices, spread))
         operation.operands = [view.array, indices]
 
-    def _size(self, operation: memref.DimOp, view: _View) -> None:
+    def _size(self, operation: memref.DimOp, view: View) -> None:
         axis = number(operation.index)
         if axis is None or not 0 <= axis < len(view.sizes):
             no_dimension(operation)
         operation.result.replace_all_uses_with(self.value(view.sizes[axis]))
         erase(operation)
 
-    def _dynamic(self, source: SSAValue, type_: MemRefType[Any]) -> SSAValue:
+    def _dynamic(self, source: SSAValue, type_: MemRefType[Any], rank: int) -> SSAValue:
         """The array as a memref of dynamic sizes and strides, which may be described otherwise."""
-        rank = len(type_.get_shape())
         any_ = MemRefType(type_.element_type, [DYNAMIC_INDEX] * rank, StridedLayoutAttr([None] * rank),
                           type_.memory_space)
         return self.emit(memref.CastOp.get(source, any_))
@@ -339,13 +353,26 @@ class _Resolver(SizeBuilder):
         erase(old)
 
 
-def _mixed(static: Any, dynamic: Sequence[SSAValue]) -> list[Size]:
-    """Mixed static and dynamic values of an operation."""
-    values = iter(dynamic)
-    return [next(values) if entry == DYNAMIC_INDEX else entry for entry in static.get_values()]
+def _is_grouped(operation: Describes) -> bool:
+    """Whether the operands of a tile or descriptor are in as many groups as it has, of as many in all."""
+    sizes = operation.properties.get("operandSegmentSizes")
+    return isinstance(sizes, DenseArrayBase) and len(sizes) == len(operation.get_irdl_definition().operands) and \
+        sum(map(int, sizes.get_values())) == len(operation.operands)
 
 
-def _disjoint(views: dict[SSAValue, _View]) -> list[list[SSAValue]] | None:
+def _is_folded(use: Use) -> bool:
+    """Whether a use of a view is a transfer's through ``memref.subview``."""
+    return isinstance(use.operation, _TRANSFERS) and isinstance(use.operation.source.owner, memref.SubviewOp)
+
+
+def _stated(operation: Describes, rank: int) -> tuple[list[Size], list[Size], list[Size]]:
+    """Offsets, sizes and strides that a tile or descriptor states."""
+    if isinstance(operation, LlvmCreateNdTdescOp):
+        return operation.starts or [0] * rank, operation.sizes, operation.steps
+    return list(operation.offsets), list(operation.shape), list(operation.strides)
+
+
+def _disjoint(views: dict[SSAValue, View]) -> list[list[SSAValue]] | None:
     """Views grouped by overlap, each group of the same elements; None if that is not so, or not known."""
     spans = {value: view.span for value, view in views.items()}
     if any(span is None for span in spans.values()):
