@@ -15,6 +15,7 @@ from codegen.opencl.block_io.slm import double_buffer
 from codegen.opencl.emitter import NO_UNROLL, Emitter, Rule, atom
 from codegen.opencl.prelude.macros import ROLLED
 from codegen.opencl.values import Coordinate, Descriptor, Fragment, Scattered, names
+from codegen.opencl.vector.dequantize import hoist_invariant_rows
 from xegpu.analysis.gemm_loops import keeps_operands
 from xegpu.dialect.block_io import CreateNdTdescOp, SetNdOffsetsOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.dpas import LoadMadOp
@@ -32,6 +33,7 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
     is_main, is_remainder, (index, *arguments) = MAIN_LOOP in loop.attributes, _is_remainder(loop), loop.body.block.args
     carried_values: list[_CarriedValue] = []
     variables: list[str] = []
+    hoist_invariant_rows(emitter, loop)
     for argument, initial in zip(arguments[:len(arguments) - is_main], loop.iter_args, strict=False):
         value, changing = (_carried_in_place if is_remainder else _declared)(emitter, argument, initial)
         carried_values.append(value)

@@ -55,6 +55,7 @@ from xetile.passes.loops.row_sums.sink_row_sums import SinkRowSums
 from xetile.passes.loops.simplify_indvars import SimplifyIndvars
 from xetile.passes.loops.strip_mine import StripMine
 from xetile.passes.loops.strip_mine.columns import StripMineColumns
+from xetile.passes.loops.strip_mine.groups import StripMineGroups
 from xetile.passes.loops.strip_mine.pad_columns import PadColumns
 from xetile.passes.loops.swap_operands import SwapOperands
 from xetile.passes.loops.transpose_gathers import TransposeGathers
@@ -137,6 +138,8 @@ PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("slm-transpose", lambda options: SlmTranspose(options.target, options.access) if options.loads_shares else None),
     ("slm-copy", lambda options: SlmCopy(options.target, options.access)
         if options.loads_shares and "rows" in options.access else None),
+    ("strip-mine-groups", lambda options: StripMineGroups(options.target, options.access)
+        if options.target.block_io else None),
     ("split-int4-mma", lambda options: None if options.target.multiplies(i4x2, i4x2) else SplitInt4Mma()),
     ("fuse-load-mma", lambda options: FuseLoadMma() if options.target.fuses_loads else None),
     ("deepen-k", lambda options: DeepenK() if options.target.fuses_loads else None),

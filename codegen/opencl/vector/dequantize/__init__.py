@@ -13,13 +13,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
+from xdsl.dialects import scf
 from xdsl.ir import Operation
 
 from codegen.opencl.emitter import Emitter, Rule
-from codegen.opencl.values import Fragment, vector_type
+from codegen.opencl.values import Fragment, vector_type, width_of
 from codegen.opencl.vector.dequantize.bf16_arithmetic import Bf16Dequantization
 from codegen.opencl.vector.dequantize.functions import BYTES, LAST_IN_MANTISSA, MANTISSA_SHIFT, Dequantization
-from codegen.opencl.vector.dequantize.rows import powers, rows_of
+from codegen.opencl.vector.dequantize.rows import hoist_rows, powers, rows_of
 from codegen.opencl.vector.weight_pairs import (
     BIAS,
     SIGN,
@@ -34,7 +35,8 @@ from codegen.opencl.vector.word_columns import ColumnFunction, shifts
 from xegpu.analysis.dataflow.integer_range import Range
 from xegpu.analysis.dataflow.integral_floats import integral_range
 from xegpu.dialect.convert_layout import MASK, SIGN_BIT, DequantizeOp, word_of
-from xegpu.ir.dtypes import DType, bf16, f16, i8, i32
+from xegpu.ir.dtypes import DType, bf16, f16, i8, i32, of_mlir
+from xegpu.ir.traversal import operations
 from xegpu.layout.word_columns import WordColumns
 from xegpu.mlir.vector import shape_of
 from xegpu.target.grf_mode import requested_registers
@@ -146,41 +148,52 @@ def _of_columns(emitter: Emitter, operation: DequantizeOp, words: Fragment, colu
         yield ", ".join(argument(row, rows // len(halves)) for row in halves)
 
 
-def _dequantize(emitter: Emitter, operation: DequantizeOp) -> None:
-    words, result = emitter.fragment(operation.words), emitter.fresh(operation.result)
-    words = replace(words, dtype=word_of(operation.words), per_lane=1)
-    zeros, dtype = _exact_zeros(operation, result.dtype, words.dtype), result.dtype
-    fields, bit = operation.rows_of_word, operation.first_bit
+def _function_of(emitter: Emitter, operation: DequantizeOp) -> tuple[Dequantization, int]:
+    """The function of an operation, and by how many bits its words are shifted before."""
+    dtype, word = of_mlir(operation.result.type.element_type), word_of(operation.words)
+    width, is_bytes = width_of(shape_of(operation.result)[0]), word in BYTES
+    zeros, fields, bit = _exact_zeros(operation, dtype, word), operation.rows_of_word, operation.first_bit
     constant = zeros.low if zeros is not None and zeros.low == zeros.high else None
-    (zero,), (scale,) = emitter.words(operation.zero), emitter.words(operation.scale)
     computes_bf16 = dtype is bf16 and emitter.target.bf16_arithmetic
     dequantization = partial(Bf16Dequantization if computes_bf16 else Dequantization, flip=operation.flipped,
                              signed=operation.signed is not None,
                              scaled=dtype is not f16 or integral_range(operation.scale) != Range(1, 1))
     if (columns := operation.columns) is not None:
-        blocks, block = _blocks(columns, result.width) if dtype is f16 else \
-            _blocks_of_floats(emitter, operation, columns, result.width, is_exact=zeros is not None)
+        blocks, block = _blocks(columns, width) if dtype is f16 else \
+            _blocks_of_floats(emitter, operation, columns, width, is_exact=zeros is not None)
         is_exact, constant = (False, None) if dtype is bf16 and blocks else (zeros is not None, constant)
-        called = dequantization(dtype, 0, result.width, is_exact, constant, blocks=blocks, block=block,
-                                lanes=dtype is f16 and words.dtype in BYTES)
-        name, row = called.function(emitter), (*rows_of(emitter, operation.parent, called, zero, scale),
-                                               *powers(emitter, called, columns))
-        emitter.assign(operation.result, result, [f"{name}({', '.join((part, *row))})" for part in
-                                                  _of_columns(emitter, operation, words, columns, called)])
-        return
+        return dequantization(dtype, 0, width, is_exact, constant, blocks=blocks, block=block,
+                              lanes=dtype is f16 and is_bytes), 0
     if dtype is f16:
         bits, bit = bit % 16 // 8 * 8, bit % 16  # that pairs are shifted by
     else:  # of words at once, for all weights; with zero points in registers as well the compiler spills
         bits = MANTISSA_SHIFT if constant is not None and bit > LAST_IN_MANTISSA and not computes_bf16 else 0
-    is_bytes = words.dtype in BYTES
-    ordered = 0 if fields == 1 or (is_bytes and dtype is f16) else 2 * result.width // fields
-    whole = words.dtype if operation.whole else None
-    called = dequantization(dtype, bit - bits, result.width, zeros is not None, constant, ordered, fields,
-                            is_bytes and dtype is bf16, blocks=int(whole is not None and dtype is f16), whole=whole)
-    name, row = called.function(emitter), rows_of(emitter, operation.parent, called, zero, scale)
-    parts = _one_of_words(emitter, operation, words, called, bits) if fields == 1 else \
-        _all_of_words(emitter, words, called)
+    ordered = 0 if fields == 1 or (is_bytes and dtype is f16) else 2 * width // fields
+    whole = word if operation.whole else None
+    return dequantization(dtype, bit - bits, width, zeros is not None, constant, ordered, fields,
+                          is_bytes and dtype is bf16, blocks=int(whole is not None and dtype is f16), whole=whole), bits
+
+
+def _dequantize(emitter: Emitter, operation: DequantizeOp) -> None:
+    words, result = emitter.fragment(operation.words), emitter.fresh(operation.result)
+    words = replace(words, dtype=word_of(operation.words), per_lane=1)
+    called, bits = _function_of(emitter, operation)
+    name = called.function(emitter)
+    row: tuple[str, ...] = rows_of(emitter, operation, called)
+    if (columns := operation.columns) is not None:
+        row = (*row, *powers(emitter, called, columns))
+        parts = _of_columns(emitter, operation, words, columns, called)
+    else:
+        parts = _one_of_words(emitter, operation, words, called, bits) if operation.rows_of_word == 1 else \
+            _all_of_words(emitter, words, called)
     emitter.assign(operation.result, result, [f"{name}({', '.join((part, *row))})" for part in parts])
+
+
+def hoist_invariant_rows(emitter: Emitter, loop: scf.ForOp) -> None:
+    """Make rows of zero points and scales that a loop's weights take, and that stay in it, in front of the loop."""
+    for operation in operations(loop):
+        if isinstance(operation, DequantizeOp):
+            hoist_rows(emitter, loop, operation, _function_of(emitter, operation)[0])
 
 
 RULES: dict[type[Operation], Rule] = {DequantizeOp: _dequantize}

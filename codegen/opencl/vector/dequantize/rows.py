@@ -1,4 +1,4 @@
-"""Rows of zero points and scales, in the form that functions of :class:`Dequantization` take, once for a block.
+"""Rows of zero points and scales in the form that functions of :class:`Dequantization` take, once a block or a loop.
 
 Each is made by one instruction of virtual assembly (vISA): of OpenCL C, bf16 becomes f32 by two.
 """
@@ -6,7 +6,8 @@ Each is made by one instruction of virtual assembly (vISA): of OpenCL C, bf16 be
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import Block
+from xdsl.dialects import scf
+from xdsl.ir import Block, SSAValue
 
 from codegen.opencl.emitter import Emitter
 from codegen.opencl.prelude.macros import NO_VISA
@@ -14,6 +15,7 @@ from codegen.opencl.vector.dequantize.functions import Dequantization
 from codegen.opencl.vector.lane_exchange import number_table
 from codegen.opencl.vector.weight_pairs import TWICE
 from codegen.opencl.vector.word_columns import shifts
+from xegpu.dialect.convert_layout import DequantizeOp
 from xegpu.ir.dtypes import bf16
 from xegpu.layout.word_columns import WordColumns
 
@@ -24,16 +26,36 @@ _FORMS: dict[str, tuple[str, str, str, str]] = {
 """Functions of the bits of a row: to pairs of 16 bits, and from bf16 to f32."""
 
 
-def rows_of(emitter: Emitter, block: Block | None, called: Dequantization, zero: str, scale: str) -> tuple[str, str]:
-    """Arguments for the zero point and the scale, of a row's expressions."""
+def rows_of(emitter: Emitter, operation: DequantizeOp, called: Dequantization) -> tuple[str, str]:
+    """Arguments for the zero point and the scale of an operation."""
+    assert operation.parent is not None
+    zero, scale = (_row(emitter, operation.parent, value, *_form(emitter, called, value, is_zero=is_zero))
+                   for value, is_zero in ((operation.zero, True), (operation.scale, False)))
+    return zero, scale
+
+
+def hoist_rows(emitter: Emitter, loop: scf.ForOp, operation: DequantizeOp, called: Dequantization) -> None:
+    """Make rows of what is defined before a loop there: Intel's compiler would make them in each step, as it does not
+    take virtual assembly out of a loop."""
+    assert loop.parent is not None
+    for value, is_zero in ((operation.zero, True), (operation.scale, False)):
+        name, expression = _form(emitter, called, value, is_zero=is_zero) if value in emitter.values else ("", "")
+        if name:
+            _row(emitter, loop.parent, value, name, expression)
+
+
+def _form(emitter: Emitter, called: Dequantization, value: SSAValue, *, is_zero: bool) -> tuple[str, str]:
+    """The function that brings a row into its form, and its argument; no name where the row is taken as it is."""
+    (row,) = emitter.words(value)
     if called.result is bf16:
-        if called.in_pairs and called.zero is None:
-            zero = _row(emitter, block, "paired_row", zero)
-        return zero, _row(emitter, block, "paired_row" if called.in_pairs else "float_row", scale)
-    if called.zero is None:
-        zero = f"(half)({zero} + (half){called.bias_of_zero}.0f)" if called.bias_of_zero else zero
-        zero = _row(emitter, block, "paired_row", f"as_ushort({zero})")
-    return zero, _row(emitter, block, "paired_row", f"as_ushort({scale})") if called.scaled else scale
+        if is_zero:
+            return "paired_row" if called.in_pairs and called.zero is None else "", row
+        return "paired_row" if called.in_pairs else "float_row", row
+    if (called.zero is not None) if is_zero else not called.scaled:
+        return "", row
+    if is_zero and called.bias_of_zero:
+        row = f"(half)({row} + (half){called.bias_of_zero}.0f)"
+    return "paired_row", f"as_ushort({row})"
 
 
 def powers(emitter: Emitter, called: Dequantization, columns: WordColumns) -> tuple[str, ...]:
@@ -52,12 +74,22 @@ def powers(emitter: Emitter, called: Dequantization, columns: WordColumns) -> tu
             emitter.lane_constant("biases", less))
 
 
-def _row(emitter: Emitter, block: Block | None, name: str, row: str) -> str:
-    """The variable of a row in a form, which a block's operations share."""
+def _row(emitter: Emitter, block: Block, value: SSAValue, name: str, row: str) -> str:
+    """The variable of a row in a form, which operations of a block and of those in it share; without a name the row."""
+    if not name:
+        return row
     to, of, instruction, portable = _FORMS[name]
     lines = "".join(f'    "{line}\\n"\n' for line in (
         "{", f".decl R v_type=G type={to} num_elts=16 align=GRF alias=<%0, 0>",
         f".decl B v_type=G type={of} num_elts=16 align=GRF alias=<%1, 0>", instruction, "}"))
     emitter.function(f"static uint {name}(ushort row)\n{{\n#ifdef {NO_VISA}\n  return {portable};\n#else\n"
                      f'  uint made;\n  __asm__(\n{lines}    : "=rw"(made) : "rw"(row));\n  return made;\n#endif\n}}\n')
-    return emitter.common(block, "row", "uint", f"{name}({row})")
+    expression = f"{name}({row})"
+    around: Block | None = block
+    while around is not None:
+        if (around, value, expression) in emitter.shared:
+            return emitter.shared[around, value, expression]
+        around = around.parent_block()
+    made = emitter.shared[block, value, expression] = emitter.name("row")
+    emitter.line(f"const uint {made} = {expression};")
+    return made

@@ -67,7 +67,7 @@ def test_every_weight_with_zeros_and_scales_of_all_kinds(name: str, kind: Any, z
 
 
 @pytest.mark.parametrize("target", ["pvc", "bmg"])
-@pytest.mark.parametrize(("name", "most"), [("f16", 266), ("bf16", 390)])
+@pytest.mark.parametrize(("name", "most"), [("f16", 257), ("bf16", 385)])
 def test_instructions_for_pairs(name: str, most: int, target: str) -> None:
     """Four for 32 weights of f16 and six of bf16, and those of rows; numbers of lanes come before the loop."""
     require_ocloc()

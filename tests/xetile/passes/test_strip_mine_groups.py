@@ -1,0 +1,125 @@
+"""Loops over K in strips of a group of rows: scales and zero points are loaded once for the steps that take them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import xetile as xt
+from tests.kernels import FEW, Execution, first_stages
+from xetile.compiler.compiled import CompiledKernel
+
+pytestmark = pytest.mark.unoptimised
+BM, BN, COLUMNS = 16, 32, 80
+MACHINES = [Execution(f"machine:{target}", target) for target in ("pvc", "bmg")]
+
+
+@xt.kernel
+def grouped(A: Any, W: Any, S: Any, Z: Any, C: Any, first: Any, *, step: int = 32, group: int = 64, zeros: int = 64,
+            starts: int = 0, by: int = 1, written: bool = False, hint: int | None = None) -> None:
+    """A @ ((W - Z) * S) from row ``starts`` + ``by`` * ``first`` on, with weights in bytes."""
+    n, acc = xt.group_id(0) * BN, xt.zeros((BM, BN), xt.f32)
+    for k in xt.range(first * by + starts, A.shape[1], step, unroll=hint):
+        weights = xt.load_tile(xt.init_tile(W, (k, n), (step, BN))).to(A.dtype)
+        scale = xt.load_tile(xt.init_tile(S, (k // group, n), (1, BN)))
+        zero = xt.load_tile(xt.init_tile(Z, (k // zeros, n), (1, BN))).to(A.dtype)
+        a = xt.load_tile(xt.init_tile(A, (0, k), (BM, step)))
+        acc = xt.tile_mma(a, (weights - zero) * scale, acc)
+        if written:
+            xt.store_tile(scale + scale, xt.init_tile(S, (k // group + 1, n), (1, BN)))
+    xt.store_tile(acc, xt.init_tile(C, (0, n), (BM, BN)))
+
+
+def _numbers(depth: int, dtype: Any, group: int, zeros: int) -> tuple[Any, ...]:
+    """Arguments, and the dequantized weights as integers; scales and zero points differ from group to group."""
+    rng = np.random.default_rng(depth)
+    a, w = rng.integers(-3, 4, (BM, depth)), rng.integers(-8, 8, (depth, COLUMNS))
+    s, z = rng.integers(1, 5, (-(-depth // group), COLUMNS)), rng.integers(-4, 5, (-(-depth // zeros), COLUMNS))
+    rows = np.arange(depth)
+    weights = (w - z[rows // zeros]) * s[rows // group]
+    arrays = a.astype(dtype), w.astype(np.int8), s.astype(dtype), z.astype(np.int8)
+    return *map(_for_blocks, arrays), a, weights
+
+
+def _for_blocks(array: Any) -> Any:
+    """A copy that block messages take: its first element and its rows are 64 bytes apart, or a multiple."""
+    pitch = -(-array.shape[1] * array.itemsize // 64) * 64
+    memory = np.full(array.shape[0] * pitch + 64, 0x55, np.uint8)
+    first = -memory.ctypes.data % 64
+    rows = memory[first:first + array.shape[0] * pitch].reshape(array.shape[0], pitch).view(array.dtype)
+    rows[:, :array.shape[1]] = array
+    return rows[:, :array.shape[1]]
+
+
+@pytest.mark.parametrize("execution", [*FEW, *MACHINES], ids=str)
+@pytest.mark.parametrize(("depth", "group", "zeros"), [(256, 64, 128), (208, 128, 64), (84, 96, 96), (28, 64, 64)])
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16], ids=["f16", "bf16"])
+def test_every_row_takes_its_group(execution: Execution, depth: int, group: int, zeros: int, dtype: Any) -> None:
+    """Groups of two sizes, a last one that is not whole, and a loop of less than a step."""
+    *arguments, a, weights = _numbers(depth, dtype, group, zeros)
+    c = _for_blocks(np.full((BM, COLUMNS + 16), 7, np.float32))
+    execution.bind(grouped)[3](*arguments, c[:, :COLUMNS], 0, by=384, group=group, zeros=zeros)  # 384: of all groups
+    np.testing.assert_array_equal(c[:, :COLUMNS], a @ weights)
+    assert (c[:, COLUMNS:] == 7).all()
+
+
+@pytest.mark.parametrize("execution", [*FEW, *MACHINES], ids=str)
+def test_loops_that_begin_at_a_group(execution: Execution) -> None:
+    """The second part of a K that is split, whose number is known at run time."""
+    *arguments, a, weights = _numbers(200, np.float16, 64, 64)
+    c = _for_blocks(np.zeros((BM, COLUMNS), np.float32))
+    execution.bind(grouped)[3](*arguments, c, 1, by=128)
+    np.testing.assert_array_equal(c, a[:, 128:] @ weights[128:])
+
+
+def _lowered(target: str = "pvc", **options: Any) -> CompiledKernel:
+    half, byte = xt.Spec((None, None), "f16"), xt.Spec((None, None), "i8")
+    return grouped.lower(half, byte, half, byte, xt.Spec((None, None), "f32"), 1, target=target,
+                         **options)
+
+
+def _strips(lowered: CompiledKernel) -> str:
+    return first_stages(lowered).get("strip-mine-groups", "")
+
+
+def test_loads_stand_between_the_loops() -> None:
+    """With the conversion of zero points, for the smaller of two groups; weights and A are loaded in each step."""
+    text = _strips(_lowered(by=128, group=128))
+    outer, inner = text.split("scf.for")[1:]
+    assert outer.count("load_tile") == inner.count("load_tile") == 2
+    assert "sitofp" in outer
+    assert "shrsi" not in inner
+    assert re.search(r"constant 64 : index", text)
+
+
+@pytest.mark.parametrize("options", [
+    {"by": 32}, {"by": 128, "starts": 32}, {"by": 128, "group": 32, "zeros": 32}, {"by": 128, "group": 48, "zeros": 80},
+    {"by": 128, "hint": 2}], ids=["any step", "in the middle", "a step each", "no multiple", "with a hint"])
+def test_other_loops_stay(options: dict[str, Any]) -> None:
+    assert not _strips(_lowered(**options))
+
+
+def test_rows_that_are_written_are_loaded_in_each_step() -> None:
+    text = _strips(_lowered(by=128, written=True))
+    assert text.split("scf.for")[1].count("load_tile") == 1  # of zero points alone
+
+
+def test_processors_and_targets_without_block_messages_keep_the_loop() -> None:
+    for target in ("cpu", "dg2"):
+        assert not _strips(_lowered(target, by=128))
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_rows_are_paired_in_front_of_the_steps(kind: str) -> None:
+    """Virtual assembly that brings rows of scales into their form stands outside the loop over the steps."""
+    rows, byte = xt.Spec((None, None), kind), xt.Spec((None, None), "i8")
+    lowered = grouped.lower(rows, byte, rows, byte, xt.Spec((None, None), "f32"), 1, target="pvc",
+                            by=128)
+    before, steps = lowered.opencl.rsplit("for (", 1)
+    made = "= paired_row(" if kind == "f16" else "= float_row("
+    assert before.count(made) == (4 if kind == "f16" else 2)
+    assert made not in steps
