@@ -81,9 +81,10 @@ def _allocate(entry: Block, count: int) -> None:
 
 def allocated_in_head(operation: Operation) -> list[Operation]:
     """Allocations of a kernel that are its ``workgroup`` arrays: those at its start that have no location yet."""
-    if not isinstance(operation, GpuFuncOp):
+    entry = operation.regions[0].first_block if isinstance(operation, GpuFuncOp) and operation.regions else None
+    if entry is None:  # refused by the verifier
         return []
-    first = takewhile(lambda each: isinstance(each, memref.AllocOp), operation.body.blocks[0].ops)
+    first = takewhile(lambda each: isinstance(each, memref.AllocOp), entry.ops)
     return [each for each in first if isinstance(each.location, UnknownLoc)]
 
 

@@ -106,6 +106,8 @@ def test_a_splat_costs_nothing_by_its_size(text: str) -> None:
 
 WHOLE = {
     "gpu.func without a body": ('"gpu.func"() : () -> ()', "XT2001"),
+    "gpu.func with an empty body": ('"gpu.func"() <{sym_name = "f", function_type = () -> ()}> ({}) : () -> ()',
+                                    "XT2001"),
     "func.func without a body": ('"func.func"() <{sym_name = "f", function_type = () -> ()}> : () -> ()', "XT2001"),
     "a block behind gpu.return": ("gpu.module @m {\n  gpu.func @f(%A: memref<64xf32>) kernel {\n    gpu.return\n"
                                   "  ^bb0:}\n}", "XT2001"),

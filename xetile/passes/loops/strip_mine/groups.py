@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import Pure
 
-from xegpu.analysis.divisibility import multiple_of
+from xegpu.analysis.dataflow.divisibility import multiple_of
 from xegpu.ir.kernel_attributes import MAY_ALIAS, function_of
 from xegpu.ir.matchers import number
 from xegpu.ir.region_branch import for_loops
