@@ -34,7 +34,7 @@ COLUMNS_OF_ROW = "const uint columns = (uint)y < (uint)height ? (uint)width : 0;
 NO_UNROLL = "__attribute__((opencl_unroll_hint(1)))"
 """Attribute of a loop that is not unrolled. Unrolled loops are most of what a compiler takes its time for."""
 MOST_INLINED = 256
-"""Words of a processor's lanes that a kernel accesses without calls: Intel's compiler takes 2.5 ms for each."""
+"""Words of a CPU's lanes that a kernel accesses without calls: Intel's compiler takes 2.5 ms for each."""
 _MOST_BY_ROWS = 64
 """The same of blocks of several rows, with masks at edges: a product's 128 take a third of its compiler's time."""
 
@@ -188,7 +188,7 @@ class Emitter:
         self.values[value] = fragment
 
     def assign_words(self, value: SSAValue, words: Sequence[str]) -> None:
-        """Declare a vector value by its words: on a processor a variable for each (:meth:`by_words`)."""
+        """Declare a vector value by its words: on a CPU a variable for each (:meth:`by_words`)."""
         if self.target.is_cpu:
             fragment = self.fresh(value, scalars=len(words) > 1)
             self.assign(value, fragment, words)
@@ -220,9 +220,9 @@ class Emitter:
         return fragment
 
     def by_words(self, value: SSAValue) -> Fragment:
-        """Fragment of a vector value; on a processor of a variable for each word.
+        """Fragment of a vector value; on a CPU of a variable for each word.
 
-        A processor's compiler makes a vector register of what all lanes have in one scalar variable. What is in vectors
+        A CPU's compiler makes a vector register of what all lanes have in one scalar variable. What is in vectors
         already becomes a row of each lane, and is transposed at every shuffle, scalar and builtin.
         """
         fragment = self.fragment(value)
@@ -328,7 +328,7 @@ def wrapping(at: Coordinate) -> str:
 
 
 def likely_in_bounds(emitter: Emitter, operation: LoadNdOp | StoreNdOp) -> str:
-    """Condition, on a processor, that the block of a load or store is entirely in bounds, which it mostly is."""
+    """Condition, on a CPU, that the block of a load or store is entirely in bounds, which it mostly is."""
     if operation not in emitter.in_bounds:
         desc, type_ = emitter.values[operation.desc], desc_of(operation.desc)
         emitter.in_bounds[operation] = bounds_check(emitter, desc, type_.shape[0],
@@ -337,7 +337,7 @@ def likely_in_bounds(emitter: Emitter, operation: LoadNdOp | StoreNdOp) -> str:
 
 
 def is_by_rows(emitter: Emitter, value: SSAValue, lanes: LaneMap) -> bool:
-    """Whether the rows of a block on a processor are accessed one by one, in bounds and masked, without calls."""
+    """Whether the rows of a block on a CPU are accessed one by one, in bounds and masked, without calls."""
     type_ = value.type
     assert isinstance(type_, VectorType)
     words, dtype = type_.element_count(), of_mlir(type_.element_type)
@@ -346,7 +346,7 @@ def is_by_rows(emitter: Emitter, value: SSAValue, lanes: LaneMap) -> bool:
 
 
 def masks_row(emitter: Emitter, fragment: Fragment, lanes: LaneMap) -> bool:
-    """Whether an access of one row on a processor is masked where it is not in bounds; others are called.
+    """Whether an access of one row on a CPU is masked where it is not in bounds; others are called.
 
     It is counted among those that are not called, if so.
     """

@@ -109,7 +109,7 @@ class CachingAllocator:
         return sum(block.size for block in self._free)
 
     def caches(self, queue: Queue, size: int) -> bool:
-        """Whether memory of ``size`` bytes is taken from it: on a processor, and what it would keep.
+        """Whether memory of ``size`` bytes is taken from it: on a CPU, and what it would keep.
 
         Drivers of GPUs have an allocator of this kind themselves.
         """

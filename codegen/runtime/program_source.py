@@ -240,7 +240,7 @@ def has_microkernel(queue: Queue, shape: MicrokernelShape) -> bool:
 def multiplier(product: DotProduct) -> str:
     """Instruction, or type, in which this machine multiplies a dot product's elements, in words."""
     return product.instruction if has_feature(product.feature) else \
-        f"float32, since the processor has no {product.feature}"
+        f"float32, since the CPU has no {product.feature}"
 
 
 def _cpu_gemm_macros(text: str) -> str:
@@ -255,7 +255,7 @@ def _cpu_gemm_macros(text: str) -> str:
 
 
 def _portable(text: str) -> str:
-    """OpenCL C for SPIR-V compilers and for other processors' compilers: without micro-kernels."""
+    """OpenCL C for SPIR-V compilers and for other CPUs' compilers: without micro-kernels."""
     return f"{define(CPU_CALL, (ROLLED, ''))}{_emulation(text)}{text}"
 
 
@@ -271,7 +271,7 @@ def _by_sycl(text: KernelSource, emulated: bool) -> bytes:
 
 
 def _by_ocloc(text: KernelSource, emulated: bool) -> bytes:
-    # for a processor's text, the front end of any device: what it calls is defined in the text
+    # for a CPU's text, the front end of any device: what it calls is defined in the text
     device = DEFAULT_TARGET if find_target(text.target).is_cpu else text.target
     if not emulated:
         return compile_spirv(text.opencl, device, text.options)

@@ -258,7 +258,7 @@ def _allocate(low: int, high: int, aligned: int, queue: Queue) -> tuple[Any, int
 
 
 def advise_huge_pages(pointer: int, size: int, queue: Queue) -> None:
-    """Let the system back new memory of a processor by huge pages, if there is enough of it: a page fault clears 2 MB.
+    """Let the system back new memory of a CPU by huge pages, if there is enough of it: a page fault clears 2 MB.
 
     With pages of 4 KB, a new result of 2048 x 2048 takes 4,096 faults, 5 % of the time of its product.
     """

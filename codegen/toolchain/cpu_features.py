@@ -9,7 +9,7 @@ from pathlib import Path
 
 @cache
 def description() -> str:
-    """Names and feature flags of the processors from Linux's /proc/cpuinfo; elsewhere Python's ``platform``."""
+    """Names and feature flags of the CPUs from Linux's /proc/cpuinfo; elsewhere Python's ``platform``."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -18,6 +18,6 @@ def description() -> str:
 
 
 def has_feature(name: str) -> bool:
-    """Whether all processors have a feature, by its name in Linux; False where that is unknown."""
+    """Whether all CPUs have a feature, by its name in Linux; False where that is unknown."""
     flags = [line.split() for line in description().splitlines() if line.startswith("flags")]
     return bool(flags) and all(name in words for words in flags)

@@ -1,7 +1,7 @@
 """Memory hazards between lanes: where a subgroup's accesses depend on its lanes being in lockstep.
 
 An operation of a subgroup reads or writes memory for all of its lanes before the next one does. Where lanes are
-work-items without a common program counter, as on processors, a lane may be ahead of others: what it writes must not be
+work-items without a common program counter, as on CPUs, a lane may be ahead of others: what it writes must not be
 what another one has yet to read or to write. Any two arrays may overlap.
 """
 

@@ -354,7 +354,7 @@ class StoreNdOp(HintedOp):
     """Block store; elements outside the array are dropped. ``in_bounds`` says that there are none.
 
     Rows that fill 16 bytes (:data:`xegpu.dialect.bounds.STORE_ALIGNMENT`) also begin at a multiple of these then,
-    unless it has ``valid`` (:mod:`xegpu.dialect.types`), or the target is a processor; ``qword_aligned`` as a load.
+    unless it has ``valid`` (:mod:`xegpu.dialect.types`), or the target is a CPU; ``qword_aligned`` as a load.
     """
 
     name = "xegpu.store_nd"

@@ -52,7 +52,7 @@ class TileView:
     lead: tuple[Any, ...] = ()
 
     def moved(self, rows: Any, columns: Any) -> TileView:
-        """Window with updated offsets."""
+        """View with updated offsets."""
         return replace(self, row=self.row + rows, column=self.column + columns)
 
     @property
@@ -61,15 +61,15 @@ class TileView:
         return self.array.surface if isinstance(self.array, Surfaces) else identity(self.array)
 
 
-Standing = TileView | Elements
+DescriptorValue = TileView | Elements
 """Run-time value of a block or scattered descriptor."""
 
 
 @dataclass(frozen=True)
-class Choice:
-    """Divergent descriptor: windows on different arrays, each with the mask of its instances."""
+class DivergentDescriptor:
+    """Divergent descriptor: views of different arrays, each with the mask of its instances."""
 
-    options: tuple[tuple[np.ndarray[Any, Any], Standing], ...]
+    options: tuple[tuple[np.ndarray[Any, Any], DescriptorValue], ...]
 
 
 class LazyValue(ABC):
@@ -200,7 +200,7 @@ class Interpreter:
         if isinstance(operation, scf.IfOp):
             chosen = self._branches(operation, operands[0])
             return chosen[0] if len(chosen) == 1 else chosen
-        if any(isinstance(operand, Choice) for operand in operands):
+        if any(isinstance(operand, DivergentDescriptor) for operand in operands):
             return self._each_option(operation, operands)
         semantic = self.semantics.get(type(operation))
         if semantic is None:
@@ -273,7 +273,7 @@ class Interpreter:
 
     def _each_option(self, operation: Operation, operands: Sequence[Any]) -> Any:
         """Evaluate an operation on a divergent descriptor, once for the instances of each array."""
-        (choice,) = (operand for operand in operands if isinstance(operand, Choice))
+        (choice,) = (operand for operand in operands if isinstance(operand, DivergentDescriptor))
         outer, result = self.active, None
         for instances, window in choice.options:
             self.active = instances if outer is None else outer & instances
@@ -286,26 +286,26 @@ class Interpreter:
         return result
 
     def _select(self, running: np.ndarray[Any, Any], new: Any, old: Any) -> Any:
-        if isinstance(new, (TileView, Elements, Choice)):
+        if isinstance(new, (TileView, Elements, DivergentDescriptor)):
             return self._window(running, new, old)
         new, old = force(new), force(old)
         axes = max(getattr(new, "ndim", 0), getattr(old, "ndim", 0)) - running.ndim
         return np.where(running.reshape(*running.shape, *[1] * max(axes, 0)), new, old)
 
-    def _window(self, running: np.ndarray[Any, Any], new: Standing | Choice,
-                old: Standing | Choice) -> Standing | Choice:
-        found: dict[Any, tuple[np.ndarray[Any, Any], Standing]] = {}
+    def _window(self, running: np.ndarray[Any, Any], new: DescriptorValue | DivergentDescriptor,
+                old: DescriptorValue | DivergentDescriptor) -> DescriptorValue | DivergentDescriptor:
+        found: dict[Any, tuple[np.ndarray[Any, Any], DescriptorValue]] = {}
         for side, value in ((running, new), (~running, old)):
-            for instances, window in value.options if isinstance(value, Choice) else ((np.True_, value),):
+            for instances, window in value.options if isinstance(value, DivergentDescriptor) else ((np.True_, value),):
                 mask = side & instances
                 if (other := found.get(window.surface)) is not None:
                     window = self._moved(mask, window, other[1])
                     mask = mask | other[0]
                 found[window.surface] = mask, window
         options = tuple((mask, window) for mask, window in found.values() if mask.any())
-        return options[0][1] if len(options) == 1 else Choice(options)
+        return options[0][1] if len(options) == 1 else DivergentDescriptor(options)
 
-    def _moved(self, running: np.ndarray[Any, Any], new: Standing, old: Any) -> Standing:
+    def _moved(self, running: np.ndarray[Any, Any], new: DescriptorValue, old: Any) -> DescriptorValue:
         if isinstance(new, Elements):
             return new.at(self._select(running, new.offsets, old.offsets))
         row, column = self._select(running, new.row, old.row), self._select(running, new.column, old.column)

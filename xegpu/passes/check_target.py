@@ -28,7 +28,7 @@ from xegpu.target.targets import TARGETS, Target
 
 @dataclass(frozen=True)
 class CheckTarget:
-    """The pass.
+    """Pass ``check-target``.
 
     Attributes:
         target: what the kernel is checked against.

@@ -34,7 +34,7 @@ from xegpu.target.gemm_microkernel import LANES, MicrokernelShape
 
 @dataclass(frozen=True)
 class FuseStore:
-    """The pass; it has no options."""
+    """Pass ``fuse-store``; it has no options."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with fused stores; itself where there are none."""

@@ -36,7 +36,7 @@ _EACH_PREFETCH = 8
 
 @dataclass(frozen=True)
 class GrfMode:
-    """The pass.
+    """Pass ``grf-mode``.
 
     Attributes:
         target: its numbers of registers, and the subgroups that a work-group may have with each.

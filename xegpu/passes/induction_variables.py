@@ -38,7 +38,7 @@ Axes = tuple[bool, ...]
 
 @dataclass(frozen=True)
 class InductionVariables:
-    """The pass; it has no options."""
+    """Pass ``induction-variables``; it has no options."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with as few carried descriptors as may be."""

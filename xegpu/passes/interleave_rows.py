@@ -47,7 +47,7 @@ _IN_ORDER = tuple(row // 2 + row % 2 * ROWS for row in range(2 * ROWS))
 
 @dataclass(frozen=True)
 class InterleaveRows:
-    """The pass."""
+    """Pass ``interleave-rows``."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with the accumulators of such loops in the order of the loads; itself if there is no such loop."""

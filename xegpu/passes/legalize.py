@@ -44,7 +44,7 @@ _FROM_BEST = ("block", "rows", "strided")
 
 @dataclass(frozen=True)
 class Legalize:
-    """The pass.
+    """Pass ``legalize``.
 
     Attributes:
         target: whose block messages there are.

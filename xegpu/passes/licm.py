@@ -50,7 +50,7 @@ MAY_FAIL = tuple(kind for kind, record in RECORDS.items() if record.defined == "
 
 @dataclass(frozen=True)
 class Licm:
-    """The pass.
+    """Pass ``licm``.
 
     Attributes:
         target: which decides whether places on a batch's matrices are divided, too.

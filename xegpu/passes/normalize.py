@@ -61,7 +61,7 @@ ENDLESS = (1 << 31) - 64
 
 @dataclass(frozen=True)
 class Normalize:
-    """The pass; it has no options. Text in XeGPU goes through it when it is read."""
+    """Pass ``normalize``; it has no options. Text in XeGPU goes through it when it is read."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module in the form that the passes work on; itself if it has that form.

@@ -35,7 +35,7 @@ _PACKED = "packed"
 
 @dataclass(frozen=True)
 class PackVnni:
-    """The pass; it has no options."""
+    """Pass ``pack-vnni``; it has no options."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with every DPAS operand B of less than 32 bits in VNNI form."""

@@ -49,7 +49,7 @@ _Pair = tuple[SSAValue, SSAValue]
 
 @dataclass(frozen=True)
 class ReorderDpas:
-    """The pass.
+    """Pass ``reorder-dpas``.
 
     Attributes:
         target: its registers are what operands shall fit in.

@@ -20,7 +20,7 @@ from xegpu.rewrite.rewriter import Rewriter, rewrite
 
 @dataclass(frozen=True)
 class SlmPanels:
-    """The pass; it has no options."""
+    """Pass ``slm-panels``; it has no options."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with a layout on every array that is not row-major; itself if there is none."""

@@ -108,7 +108,7 @@ class Target:
         registers: registers a thread, in small and large GRF mode; 0 where the mode cannot be chosen.
         register_bytes: bytes of one register.
         unrolled_bytes: bytes of vectors that are live at once in code without loops, at most, where registers are not
-            what limits them: a processor's compiler takes seconds for these, and minutes for ten times as many. Else 0.
+            what limits them: a CPU's compiler takes seconds for these, and minutes for ten times as many. Else 0.
         max_subgroups: most subgroups a work-group, in small and in large register mode.
         slm_bytes: bytes of shared local memory that a work-group can count on.
         unsupported_types: element types that it has no arithmetic for.
@@ -166,7 +166,7 @@ class Target:
 
     @property
     def is_cpu(self) -> bool:
-        """Whether it is a processor, which runs the text of every GPU with a prelude, and not a GPU."""
+        """Whether it is a CPU, which runs the text of every GPU with a prelude, and not a GPU."""
         return self.ocloc is None
 
     @property

@@ -82,7 +82,7 @@ NO_BLOCK_IO = (
 )
 """For subgroups of 8, whose registers hold a quarter."""
 
-PROCESSOR = (
+CPU = (
     Tiling(128, 128, (4, 2), 0.95), Tiling(64, 128, (2, 2), 0.92), Tiling(32, 128, (1, 2), 0.88),
     Tiling(128, 32, (4, 1), 0.80), Tiling(16, 128, (1, 2), 0.78), Tiling(8, 256, (1, 4), 0.45),
     Tiling(4, 256, (1, 2), 0.25), Tiling(1, 512, (1, 1), 0.10),
@@ -187,7 +187,7 @@ def plans(rows: int, columns: int, depth: int, batch: int, dtype: DType, target:
 def _cases(sizes: Sequence[tuple[int, int, int]], dtype: DType, target: Target, among: Sequence[Tiling] = (),
            batch: int = 1) -> Iterator[tuple[_Case, list[int]]]:
     """First product of each tile size, with the steps along K of all products of that size."""
-    table = among or (PROCESSOR if target.fuses_loads else BLOCK_IO if target.block_io else NO_BLOCK_IO)
+    table = among or (CPU if target.fuses_loads else BLOCK_IO if target.block_io else NO_BLOCK_IO)
     step = max(_STEP_BYTES * 8 // dtype.bits, 16)
     steps = [max(-(-depth // step), 1) for *_, depth in sizes]
     vector = target.mma_shape(dtype, dtype).engine == "vector"

@@ -42,7 +42,7 @@ _TILE_USERS = (tile_ops.LoadTileOp, tile_ops.PrefetchTileOp, tile_ops.UpdateTile
 
 @dataclass(frozen=True)
 class DuplicateLoads:
-    """The pass.
+    """Pass ``duplicate-loads``.
 
     Attributes:
         target: whose messages read the arrays.

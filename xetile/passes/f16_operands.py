@@ -29,7 +29,7 @@ _NORMAL_IN_F16 = (e4m3, i8, u8)
 
 
 class F16Operands:
-    """The pass."""
+    """Pass ``f16-operands``."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with such products in f16; the module itself if there are none."""

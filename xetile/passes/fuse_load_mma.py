@@ -34,7 +34,7 @@ _READ_ONLY = (tile_ops.LoadTileOp, tile_ops.PrefetchTileOp)
 
 @dataclass(frozen=True)
 class FuseLoadMma:
-    """The pass; it has no options."""
+    """Pass ``fuse-load-mma``; it has no options."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with ``load_mma`` where A and B are loaded for products alone; itself without such products."""

@@ -41,7 +41,7 @@ from xetile.dialect.vector import TileTransposeOp
 
 @dataclass(frozen=True)
 class RowMajor:
-    """The pass.
+    """Pass ``row-major``.
 
     Attributes:
         access: for each argument its access kind; those of column-major arrays end in ``columns``.

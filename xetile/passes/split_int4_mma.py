@@ -26,7 +26,7 @@ from xetile.passes.splat import splat
 
 @dataclass(frozen=True)
 class SplitInt4Mma:
-    """The pass; it runs on subgroups' vectors."""
+    """Pass ``split-int4-mma``; it runs on subgroups' vectors."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module without products of 4-bit integers; the module itself if it has none."""

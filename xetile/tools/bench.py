@@ -16,7 +16,7 @@ from xegpu.support.errors import ArgumentError
 from xetile.compiler.arguments import AtTheCall
 
 _FLUSHED_BYTES = 256 << 20
-"""Least number of bytes that are written to empty caches: more than the last cache of most processors holds; of a
+"""Least number of bytes that are written to empty caches: more than the last cache of most CPUs holds; of a
 device, twice its cache."""
 _ESTIMATES = 5
 Clock = Callable[[Callable[[], Any]], float]

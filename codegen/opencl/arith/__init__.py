@@ -18,7 +18,7 @@ from codegen.opencl.arith.conversion import bitcast, convert
 from codegen.opencl.arith.negation import has_sign_bit, hidden, hidden_negation, hidden_sign, with_sign
 from codegen.opencl.arith.operands import finish, literal, operand_groups, stored
 from codegen.opencl.arith.predicate import register_bits
-from codegen.opencl.arith.text import ACCURATE_FUNCTIONS, FAST, FAST_FUNCTIONS, PROCESSOR_FUNCTIONS, TEXT
+from codegen.opencl.arith.text import ACCURATE_FUNCTIONS, CPU_FUNCTIONS, FAST, FAST_FUNCTIONS, TEXT
 from codegen.opencl.arith.zero import difference, zero_of
 from codegen.opencl.emitter import Emitter, Rule, atom
 from codegen.opencl.prelude.macros import MAXNUM
@@ -105,7 +105,7 @@ def float_call(emitter: Emitter, operation: Operation) -> None:
                                     for group in groups])
         return
     name = TEXT[type(operation)].text
-    functions = PROCESSOR_FUNCTIONS if emitter.target.is_cpu else ACCURATE_FUNCTIONS
+    functions = CPU_FUNCTIONS if emitter.target.is_cpu else ACCURATE_FUNCTIONS
     if type(operation) in functions and dtype is not f64:
         name = _accurate_function(emitter, *functions[type(operation)], width)
     finish(emitter, operation, [_math_call(name, group, dtype, width) for group in groups])

@@ -15,7 +15,7 @@ from xegpu.ir.matchers import number
 from xegpu.mlir.elementwise import RECORDS
 
 DIVISIONS = frozenset({arith.DivUIOp, arith.RemUIOp, *(kind for kind, text in TEXT.items() if text.form == "division")})
-"""Operations that stay in vectors on processors: those of each lane's rows are one call, and build in a fraction of the
+"""Operations that stay in vectors on CPUs: those of each lane's rows are one call, and build in a fraction of the
 time."""
 
 
@@ -86,7 +86,7 @@ def _uniform(value: SSAValue) -> int | None:
 
 
 def _division_function(name: str, kind: type[Operation], scalar: str, width: int) -> str:
-    """Division by -1 as division of the negated dividend by 1: processors trap at the smallest number by -1.
+    """Division by -1 as division of the negated dividend by 1: CPUs trap at the smallest number by -1.
 
     Of a vector it is a call on CPUs, whose compiler takes a division for each of the lanes' elements.
     """

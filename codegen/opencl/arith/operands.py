@@ -45,7 +45,7 @@ def operand_groups(emitter: Emitter, operation: Operation, *,
                    by_words: bool = True) -> tuple[DType, int, list[list[str]]]:
     """Element type, width, and for each variable the operands' expressions; a scalar counts as one variable.
 
-    On a processor a variable is a word (:meth:`codegen.opencl.emitter.Emitter.by_words`), unless ``by_words`` is false.
+    On a CPU a variable is a word (:meth:`codegen.opencl.emitter.Emitter.by_words`), unless ``by_words`` is false.
     """
     type_ = operation.operands[0].type
     if not isinstance(type_, VectorType):

@@ -116,7 +116,7 @@ _SCALED = f"""
   const float scaled = p * as_float((as_int(rounded) << 23) + select(126 << 23, 191 << 23, tiny));
   return select(scaled * select(2.0f, 0x1p-64f, tiny), 0.0f, vanishes);
 #endif"""
-PROCESSOR_FUNCTIONS: dict[type[Operation], tuple[str, str]] = {
+CPU_FUNCTIONS: dict[type[Operation], tuple[str, str]] = {
     # 2^n * 2^f for the integer n nearest to v: the bits of v + 1.5 * 2^23. p is minimax over the relative error:
     # 2^-28.9 and, of e^f, 2^-28.3. Without an instruction for it, 2^n is two factors, 2^(n - 1) and 2 or 2^(n + 64) and
     # 2^-64, which reach infinity and subnormal results with one rounding. Where the result is zero, as of every masked
@@ -137,7 +137,7 @@ PROCESSOR_FUNCTIONS: dict[type[Operation], tuple[str, str]] = {
   p = fma(p, f, 0.041668389f); p = fma(p, f, 0.166665211f); p = fma(p, f, 0.49999994f);
   p = fma(fma(p, f, 1.0f), f, 1.0f);""" + _SCALED % "-86.0f"),
 }
-"""The same for processors, of a ``float``: their compiler calls a function of its library, and around a call all
+"""The same for CPUs, of a ``float``: their compiler calls a function of its library, and around a call all
 registers are saved."""
 
 

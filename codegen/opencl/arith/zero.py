@@ -45,7 +45,7 @@ _INTEGER_OPERATIONS = (arith.AddiOp, arith.MuliOp, arith.AndIOp, arith.OrIOp, ar
 
 def zero_of(emitter: Emitter, operation: Operation) -> int | None:
     """The operand of a difference or of a sum with a negation that a GPU's compiler may know to be 0.0; None for other
-    operations, and for processors."""
+    operations, and for CPUs."""
     if emitter.target.is_cpu or not isinstance(operation, (arith.SubfOp, arith.AddfOp)):
         return None
     others = (1,) if isinstance(operation, arith.SubfOp) else (

@@ -81,7 +81,7 @@ class BlockSlice:
     def masked_element(self) -> tuple[str, str]:
         """C condition that a lane's element of a slice of one row is in bounds, behind ``COLUMNS_OF_ROW``; lvalue.
 
-        The lane is added to a pointer: of a column that is known to be no negative ``int``, processors' compilers lose
+        The lane is added to a pointer: of a column that is known to be no negative ``int``, CPUs' compilers lose
         that those of the lanes follow each other, and gather them.
         """
         return "(uint)column < columns", f"(base + y * (long)pitch + {self.across('x')})[{self.across('lane')}]"

@@ -5,7 +5,7 @@ inside an array whose rows start on 4-byte boundaries is read a row at a time, b
 lane has a row of its own, by vectors of its words; one that is copied from rows of any alignment by vectors of words,
 of which each lane shifts its elements out; any other block is read element by element: words of one element by
 predicated messages, which need no branch, and words of several by a loop. In a loop of the kernel a block of one word
-is read so whether it is in bounds or not. On a processor, where the lanes' elements are a vector, a block in bounds is
+is read so whether it is in bounds or not. On a CPU, where the lanes' elements are a vector, a block in bounds is
 read without a call. Elements outside the array are never used.
 """
 
@@ -201,7 +201,7 @@ def _kept_in_loop(names: str) -> Iterator[str]:
 
 
 def _load_without_calls(emitter: Emitter, operation: LoadNdOp, pieces: list[BlockSlice]) -> None:
-    """Emit a load on a processor: all variables of a block in bounds without a call, each of another by a function."""
+    """Emit a load on a CPU: all variables of a block in bounds without a call, each of another by a function."""
     fragment = emitter.fragment(operation.result)
     at_edges = _masked_load
     if not masks_row(emitter, fragment, pieces[0].lanes):
@@ -241,7 +241,7 @@ def _masked_load(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> str
 
 
 def _inlined_function(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> str:
-    """Define a load of one variable in bounds on a processor, and return its name."""
+    """Define a load of one variable in bounds on a CPU, and return its name."""
     name, dtype, c_type = piece.function("read"), piece.desc.dtype.opencl, fragment.c_type
     words = [_packed([piece.unchecked(*at) for at in piece.coordinates(i)], dtype, fragment.word)
              for i in range(fragment.width)]

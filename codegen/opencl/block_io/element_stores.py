@@ -28,7 +28,7 @@ from xegpu.support.errors import TargetError
 
 _OF_FIRST_LANE = {"half": "as_half((ushort)sub_group_broadcast((uint)as_ushort({0}), 0))"} | {
     word: f"({word})sub_group_broadcast((uint){{0}}, 0)" for word in ("char", "uchar", "short", "ushort")}
-"""The first lane's word, of types for which processors have no scatter instruction, by 32 bits."""
+"""The first lane's word, of types for which CPUs have no scatter instruction, by 32 bits."""
 
 
 def store(emitter: Emitter, operation: StoreNdOp) -> None:
@@ -94,8 +94,8 @@ def _inlined_store(emitter: Emitter, piece: BlockSlice, fragment: Fragment) -> s
     """Element-wise store of one variable, with an inlined bounds check unless it is known to be in bounds.
 
     Where it is used, a compiler sees that the position is the same for all lanes; in a call, each has one of its own,
-    and processors scatter what they could store as a vector. Where all lanes hold one element, in a type that cannot be
-    scattered, a processor stores that of the first; it would store one after the other, with a branch each.
+    and CPUs scatter what they could store as a vector. Where all lanes hold one element, in a type that cannot be
+    scattered, a CPU stores that of the first; it would store one after the other, with a branch each.
     """
     name = piece.function("store")
     is_first = emitter.target.is_cpu and piece.lanes.wi_layout == (1, 1) and fragment.word in _OF_FIRST_LANE

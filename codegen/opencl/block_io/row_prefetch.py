@@ -33,9 +33,9 @@ from xegpu.ir.matchers import number
 _LINE = 64
 """Bytes of a cache line."""
 _AHEAD = 2048
-"""Bytes that a processor prefetches ahead: two rows of 250 in f32, of which 2, 4 and 8 ahead measured alike."""
+"""Bytes that a CPU prefetches ahead: two rows of 250 in f32, of which 2, 4 and 8 ahead measured alike."""
 _MOST_LINES = 32
-"""Lines of a block that is prefetched: one with more is itself long enough for the processor to notice its stride."""
+"""Lines of a block that is prefetched: one with more is itself long enough for the CPU to notice its stride."""
 
 
 @dataclass(frozen=True)
@@ -154,9 +154,9 @@ def emit(emitter: Emitter, prefetch: PrefetchNdOp) -> None:
 
 
 def fetch_rows(emitter: Emitter, load: LoadNdOp) -> None:
-    """Emit prefetches of the block that a loop of a processor loads some steps later, where it moves along the rows.
+    """Emit prefetches of the block that a loop of a CPU loads some steps later, where it moves along the rows.
 
-    A processor fetches in advance what loads of the same page ask for one after the other, but too little of it where
+    A CPU fetches in advance what loads of the same page ask for one after the other, but too little of it where
     much is computed between two rows.
     """
     loop, block = load.parent_op(), desc_of(load.desc)

@@ -1,6 +1,6 @@
 """Merged stores of adjacent blocks in a row of an array: one bounds check for all.
 
-On a processor a block at an edge is stored by a call. With a check and a call between each two values of a row, what is
+On a CPU a block at an edge is stored by a call. With a check and a call between each two values of a row, what is
 computed of the next one keeps its constants in memory instead of registers.
 """
 
@@ -18,7 +18,7 @@ from codegen.opencl.values import Coordinate, Descriptor
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
 
 MOST_WORDS = 8
-"""Words of a lane that wait for the end of a run: registers of a vector of lanes, of which processors have 16 or 32."""
+"""Words of a lane that wait for the end of a run: registers of a vector of lanes, of which CPUs have 16 or 32."""
 _MOST_BRANCHES = 16
 """Words of which a kernel asks one by one whether they are in bounds: the time of Intel's compiler grows with their
 square, to 17 s for 256."""
@@ -89,7 +89,7 @@ def masked_where_outside(emitter: Emitter, operation: LoadNdOp, pieces: Collecti
                          edges: list[str]) -> list[str]:
     """Statements for the pieces of a block at an edge: if they are few, those of ``inside`` for what is in bounds.
 
-    Processors seem not to fetch in advance what masked loads will want: from memory, those take twice the time.
+    CPUs seem not to fetch in advance what masked loads will want: from memory, those take twice the time.
     """
     if not 1 < len(pieces) <= _MOST_BRANCHES - emitter.branches:
         return edges
@@ -100,7 +100,7 @@ def masked_where_outside(emitter: Emitter, operation: LoadNdOp, pieces: Collecti
 
 
 def flush_calls(emitter: Emitter, stores: Sequence[PendingStore]) -> None:
-    """Emit a run on a processor: its stores without calls behind its check, or those of the blocks."""
+    """Emit a run on a CPU: its stores without calls behind its check, or those of the blocks."""
     name = bounds_check(emitter, stores[0].desc, stores[0].shape[0], sum(store.shape[1] for store in stores))
     branch(emitter, f"{LIKELY}({name})", (line for store in stores for line in store.inside),
            (line for store in stores for line in store.edges))

@@ -86,7 +86,7 @@ _DECLARATIONS_BF16 = (
     '__asm("llvm.x86.avx512bf16.dpbf16ps.512");\n'
     f"#define {DOT}(c, a, b) "
     "xetile_dot_bf16(c, __builtin_astype(a, xetile_bf16x32), __builtin_astype(b, xetile_bf16x32))\n")
-"""Declarations on processors with ``avx512_bf16``: the instruction vdpbf16ps, two products per element added in f32;
+"""Declarations on CPUs with ``avx512_bf16``: the instruction vdpbf16ps, two products per element added in f32;
 subnormals count as zero. The asm label is LLVM's intrinsic, which clang passes through."""
 
 
@@ -98,7 +98,7 @@ class DotProduct:
         macro: its name in a kernel's text.
         elements: element type of the operands.
         instruction: mnemonic.
-        feature: the processor's feature, by its name in Linux.
+        feature: the CPU's feature, by its name in Linux.
         declarations: OpenCL C text that defines the macro.
     """
 
@@ -129,7 +129,7 @@ _DECLARATIONS_I8 = (
     + "".join(f"  words[{2 * half + quarter}] = __builtin_astype(__builtin_shufflevector("
               f"p0{half}, p2{half}, {_QUADS[quarter]}), uint16);\n" for half in (0, 1) for quarter in (0, 1))
     + "}\n")
-"""Declarations on processors with ``avx512_vnni``: the instruction vpdpbusd, four products of unsigned by signed bytes
+"""Declarations on CPUs with ``avx512_vnni``: the instruction vpdpbusd, four products of unsigned by signed bytes
 per element added in i32 without saturation, and the interleaving of four rows of 64 bytes. The asm label is LLVM's
 intrinsic, which clang passes through."""
 DOT_PRODUCTS = (DotProduct(DOT, "bf16", "vdpbf16ps", "avx512_bf16", _DECLARATIONS_BF16),

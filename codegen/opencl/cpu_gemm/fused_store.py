@@ -36,7 +36,7 @@ from xegpu.dialect.fused_store import FusedStoreCheckOp, LoadMadStoreOp
 from xegpu.target.gemm_microkernel import LANES, MicrokernelShape
 
 _PAST = 1 << 22
-"""Numbers of C, 16 MB of them, from which on it goes past the caches: half of a processor's last one, or more."""
+"""Numbers of C, 16 MB of them, from which on it goes past the caches: half of a CPU's last one, or more."""
 _IS_LAST = "(get_sub_group_id() + 1 == get_num_sub_groups())"
 _DISJOINT = """static bool xetile_disjoint(ulong first, ulong end, ulong other, ulong other_end)
 {

@@ -33,10 +33,10 @@ from xegpu.ir.dtypes import DType, f32
 from xegpu.target.gemm_microkernel import LANES
 
 DOT = "XETILE_DOT_BF16"
-"""``DOT(sums, a, b)``: 16 sums of products of pairs of bf16. Defined where the processor has such an instruction."""
+"""``DOT(sums, a, b)``: 16 sums of products of pairs of bf16. Defined where the CPU has such an instruction."""
 DOT_I8 = "XETILE_DOT_I8"
 """``DOT_I8(sums, a, b)``: 16 sums of four products of unsigned bytes of ``a`` and signed ones of ``b``. Defined where
-the processor has such an instruction."""
+the CPU has such an instruction."""
 INTERLEAVE = "xetile_interleave_bytes"
 """Function ``INTERLEAVE(words, from, pitch)``: four rows of 64 bytes as 64 words of four bytes, one of each row."""
 LINE = 64

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.unoptimised
 BN = 4096
 F32 = xt.Spec((None, None), "f32")
 EVERYWHERE = [*EXECUTIONS, Execution("machine:dg2", "dg2")]
-ON_PROCESSORS = [each for each in EXECUTIONS if each.target == "cpu"]
+ON_CPUS = [each for each in EXECUTIONS if each.target == "cpu"]
 
 
 @xt.kernel
@@ -99,7 +99,7 @@ def mixed(X, S, Y, *, BM, columns):
     xt.store_tile(xt.where(x < top, x, total), xt.init_tile(Y, (m, 0), (BM, columns)))
 
 
-@pytest.mark.parametrize("execution", ON_PROCESSORS, ids=str)
+@pytest.mark.parametrize("execution", ON_CPUS, ids=str)
 @pytest.mark.parametrize(("dtype", "columns", "height"), [
     (np.float16, 4001, 1), (ml_dtypes.bfloat16, 4096, 2), (np.float64, 2046, 1), (np.int8, 4097, 2),
     (np.uint32, 4016, 1)], ids=str)

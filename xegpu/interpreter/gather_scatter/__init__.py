@@ -17,7 +17,7 @@ from xegpu.dialect import gather_scatter as ops
 from xegpu.dialect.block_io import desc_of
 from xegpu.interpreter.interpreter import Interpreter, Semantics
 from xegpu.interpreter.memory import Surfaces
-from xegpu.interpreter.memory.elements import Elements, OwnPart
+from xegpu.interpreter.memory.elements import Elements, WorkGroupSlice
 from xegpu.ir.dtypes import DType, NDArray, of_mlir, to_compute
 from xegpu.ir.memref import is_shared
 from xegpu.layout.vnni import vnni
@@ -83,20 +83,21 @@ def create_elements(machine: Interpreter, operation: Any, source: Any, offsets: 
     """
     vector = operation.operands[1]
     if isinstance(operation.operands[0].type, MemRefType):
-        return Elements(source, offsets, own=_own_part(machine, operation.operands[0].type, source, _rank(vector)))
+        own = _work_group_slice(machine, operation.operands[0].type, source, _rank(vector))
+        return Elements(source, offsets, own=own)
     lowest = int(np.min(source))
     base_offsets = machine.as_vector(np.asarray(source) - lowest, _rank(vector)) // dtype.bytes
     return Elements.at_address(lowest, dtype, offsets + base_offsets)
 
 
-def _own_part(machine: Interpreter, type_: MemRefType, source: NDArray, rank: int) -> OwnPart | None:
+def _work_group_slice(machine: Interpreter, type_: MemRefType, source: NDArray, rank: int) -> WorkGroupSlice | None:
     """Part of an array in shared local memory that belongs to each instance's work-group; None for global memory."""
     if not is_shared(type_):
         return None
     ahead = source.ndim - len(type_.get_shape())
     begins = sum(index * (stride // source.itemsize)
                  for index, stride in zip(machine.work_group, source.strides[:ahead], strict=True))
-    return OwnPart(math.prod(source.shape[ahead:]), machine.as_vector(begins, rank))
+    return WorkGroupSlice(math.prod(source.shape[ahead:]), machine.as_vector(begins, rank))
 
 
 def _rank(value: Any) -> int:

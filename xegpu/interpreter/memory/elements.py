@@ -43,7 +43,7 @@ def identity(array: NDArray) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True)
-class OwnPart:
+class WorkGroupSlice:
     """Array of one work-group in the shared local memory of all.
 
     Attributes:
@@ -70,7 +70,7 @@ class Elements:
     array: NDArray
     offsets: Any
     bounded: bool = True
-    own: OwnPart | None = None
+    own: WorkGroupSlice | None = None
 
     @classmethod
     def at_address(cls, address: int, dtype: DType, offsets: Any) -> Elements:

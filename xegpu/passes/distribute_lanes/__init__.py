@@ -37,7 +37,7 @@ RULES: dict[type[Operation], Rule] = {
 
 @dataclass(frozen=True)
 class DistributeLanes:
-    """The pass.
+    """Pass ``distribute-lanes``.
 
     Attributes:
         target: its subgroup size is the number of lanes.

@@ -44,7 +44,7 @@ _CUT = "cut"
 
 @dataclass(frozen=True)
 class SplitGathers:
-    """The pass.
+    """Pass ``split-gathers``.
 
     Attributes:
         target: its subgroup size is the most elements that a descriptor keeps.

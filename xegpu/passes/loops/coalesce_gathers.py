@@ -58,7 +58,7 @@ _FAR = 1 << 30
 
 @dataclass(frozen=True)
 class CoalesceGathers:
-    """The pass; it has no options."""
+    """Pass ``coalesce-gathers``; it has no options."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with coalesced gathers; itself where there are none."""

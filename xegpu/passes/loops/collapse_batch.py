@@ -59,7 +59,7 @@ _PRODUCTS = (DpasOp, DpasScaledOp, MadOp)
 
 @dataclass(frozen=True)
 class CollapseBatch:
-    """The pass.
+    """Pass ``collapse-batch``.
 
     Attributes:
         target: whether its block messages take distances.

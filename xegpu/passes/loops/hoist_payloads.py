@@ -83,7 +83,7 @@ _MESSAGES = frozenset((LoadNdOp, StoreNdOp, PrefetchNdOp))
 
 @dataclass(frozen=True)
 class HoistPayloads:
-    """The pass.
+    """Pass ``hoist-payloads``.
 
     Attributes:
         target: whether its block messages take distances.

@@ -95,7 +95,7 @@ def _order_of(desc: TensorDesc) -> _Order:
 
 @dataclass(frozen=True)
 class InterleaveColumns:
-    """The pass."""
+    """Pass ``interleave-columns``."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with such operands, and their accumulators, in the order of copies; itself if there are none."""

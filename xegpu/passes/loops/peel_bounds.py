@@ -14,7 +14,7 @@ any. A load takes part whose position is the counter, values from before the loo
 for each other in a step, they must leave the first loop together: then the box that is checked has the blocks of all of
 them.
 
-On a processor, loops that load and store blocks along their rows take part with all of both: where a branch depends on
+On a CPU, loops that load and store blocks along their rows take part with all of both: where a branch depends on
 the counter, its compiler masks what follows.
 
 A loop of the two that keeps loads with a check, and computes with elements of the fragments that it carries
@@ -66,10 +66,10 @@ _Box = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class PeelBounds:
-    """The pass.
+    """Pass ``peel-bounds``.
 
     Attributes:
-        target: whether it is a processor.
+        target: whether it is a CPU.
     """
 
     target: Target
@@ -90,7 +90,7 @@ def _candidates(may: Callable[[scf.ForOp], bool], around: Operation) -> list[scf
 
 
 def _goes_along_rows(loop: scf.ForOp) -> bool:
-    """Whether a loop on a processor loads and stores blocks, and does nothing that may wait or branch."""
+    """Whether a loop on a CPU loads and stores blocks, and does nothing that may wait or branch."""
     found = False
     for operation in loop.body.block.ops:
         if isinstance(operation, (LoadNdOp, StoreNdOp)):
@@ -104,7 +104,7 @@ def _goes_along_rows(loop: scf.ForOp) -> bool:
 
 @dataclass(frozen=True)
 class _Read:
-    """A load, or a processor's store, whose position is known before a step.
+    """A load, or a CPU's store, whose position is known before a step.
 
     Attributes:
         position: where it begins.

@@ -77,7 +77,7 @@ bmg those of 0.95 and 0.96 spilled nothing, those of 0.98 to 1.04 mostly did."""
 
 @dataclass(frozen=True)
 class Schedule:
-    """The pass.
+    """Pass ``schedule``.
 
     Attributes:
         target: where it has no block IO, or its registers do not suffice, loads move too.

@@ -34,7 +34,7 @@ _SIZES = 6
 _HOPELESS = 1.25
 """Where more than this part of all registers is alive at once, no compiler was seen to keep it there."""
 SECONDS = 5.0
-"""Processor time for which remedies are looked for, unless the caller has more: no build begins later."""
+"""CPU time for which remedies are looked for, unless the caller has more: no build begins later."""
 _LONG = 60.0
 """Seconds that are proposed where the time was up; ten times those that were asked for if these are more."""
 _BUSY = 4

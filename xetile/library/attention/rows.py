@@ -1,4 +1,4 @@
-"""Attention on processors: scores of whole rows in a scratch buffer between two products of micro-kernels.
+"""Attention on CPUs: scores of whole rows in a scratch buffer between two products of micro-kernels.
 
 A work-group goes through tiles of queries. Q K^T of a tile is stored in its part of a scratch buffer, where softmax
 turns it into weights, row by row; then it is operand A of the product with V. K is transposed before, once: by the
@@ -225,7 +225,7 @@ def _folded(kind: str, v: Any) -> Any:
 
 def launch_rows(operands: tuple[Operand, ...], result: Operand, queue: Any, target: str | Target | None, cores: int,
                 causal: bool, factor: float) -> None:
-    """Launch attention of four-dimensional operands on a processor.
+    """Launch attention of four-dimensional operands on a CPU.
 
     Args:
         operands: Q, K and V.

@@ -46,7 +46,7 @@ from xetile.passes.blocking.unpack_blocks import requested_blocks
 
 @dataclass(frozen=True)
 class Blocking:
-    """The pass.
+    """Pass ``blocking``.
 
     Attributes:
         target: whose block messages and products decide the block sizes.

@@ -41,7 +41,7 @@ from xetile.dialect.wg_map import Pair
 
 @dataclass(frozen=True)
 class ConcatenatedOperands:
-    """The pass.
+    """Pass ``concatenated-operands``.
 
     Attributes:
         target: whose products take the parts.

@@ -34,7 +34,7 @@ BLOCKS = "inner_blocks"
 
 @dataclass(frozen=True)
 class UnpackBlocks:
-    """The pass; it has no options."""
+    """Pass ``unpack-blocks``; it has no options."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with 2D vectors instead of 4D vectors; itself if there are none."""

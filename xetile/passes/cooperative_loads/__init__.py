@@ -70,7 +70,7 @@ from xetile.passes.cooperative_loads.analysis import Share, Shares, cooperative_
 
 @dataclass(frozen=True)
 class CooperativeLoads:
-    """The pass.
+    """Pass ``cooperative-loads``.
 
     Attributes:
         target: its block messages and its shared local memory.

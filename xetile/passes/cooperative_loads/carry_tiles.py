@@ -30,7 +30,7 @@ from xetile.passes.cooperative_loads.analysis import cooperative_loops, is_defin
 
 @dataclass(frozen=True)
 class CarryTiles:
-    """The pass.
+    """Pass ``carry-tiles``.
 
     Attributes:
         target: its block messages and its shared local memory.

@@ -61,7 +61,7 @@ from xetile.passes.loops.transpose_gathers.transposer import Transposer
 
 @dataclass(frozen=True)
 class CooperativeOperands:
-    """The pass.
+    """Pass ``cooperative-operands``.
 
     Attributes:
         target: its block messages, and its shared local memory.

@@ -57,7 +57,7 @@ takes less than reading elements."""
 
 @dataclass(frozen=True)
 class SlmCopy:
-    """The pass.
+    """Pass ``slm-copy``.
 
     Attributes:
         target: its block messages and its shared local memory.

@@ -68,7 +68,7 @@ _MANY = 3
 
 @dataclass(frozen=True)
 class SlmTranspose:
-    """The pass.
+    """Pass ``slm-transpose``.
 
     Attributes:
         target: its block messages and its shared local memory.

@@ -51,7 +51,7 @@ from xetile.passes.wg_offsets import Distributed, coordinate, offset
 
 @dataclass(frozen=True)
 class DistributeSubgroups:
-    """The pass.
+    """Pass ``distribute-subgroups``.
 
     Attributes:
         target: how many subgroups a work-group may have.

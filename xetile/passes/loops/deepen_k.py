@@ -47,7 +47,7 @@ _ALLOWED = (LoadMmaOp, tile_ops.UpdateTileOffsetOp, tile_ops.PrefetchTileOp, ari
 
 @dataclass(frozen=True)
 class DeepenK:
-    """The pass; it has no options."""
+    """Pass ``deepen-k``; it has no options."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with longer K tiles where results are the same; itself if there are none."""

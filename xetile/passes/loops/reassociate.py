@@ -49,7 +49,7 @@ from xetile.passes.loops.magnitude import Magnitudes
 
 
 class Reassociate:
-    """The pass."""
+    """Pass ``reassociate``."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[Block, Node], SSAValue] = {}

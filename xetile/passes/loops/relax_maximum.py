@@ -63,7 +63,7 @@ class _Observable(Exception):
 
 
 class RelaxMaximum:
-    """The pass."""
+    """Pass ``relax-maximum``."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with such maxima relaxed; the module itself if there are none."""

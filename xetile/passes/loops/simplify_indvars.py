@@ -28,7 +28,7 @@ from xegpu.rewrite.verifier import verify_inserted
 
 
 class SimplifyIndvars:
-    """The pass; it has no options."""
+    """Pass ``simplify-indvars``; it has no options."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with such indices replaced; the module itself if there are none."""

@@ -64,7 +64,7 @@ _BEHIND = 18
 
 @dataclass(frozen=True)
 class SwapOperands:
-    """The pass.
+    """Pass ``swap-operands``.
 
     Attributes:
         target: its lanes and its matrix engine.

@@ -45,7 +45,7 @@ _ALIGNMENT = 4
 
 @dataclass(frozen=True)
 class VersionColumns:
-    """The pass.
+    """Pass ``version-columns``.
 
     Attributes:
         access: for each argument its access kind.

@@ -32,7 +32,7 @@ from xetile.passes.lower_supervector.slices import Slice, fits, gather, load, ma
 
 @dataclass(frozen=True)
 class LowerSupervector:
-    """The pass."""
+    """Pass ``lower-supervector``."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with XeTile operations instead of SuperVector operations; all vectors are 2D."""

@@ -38,7 +38,7 @@ _MOST = 32
 
 @dataclass(frozen=True)
 class AssignWgMap:
-    """The pass; it has no options."""
+    """Pass ``assign-wg-map``; it has no options."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with maps on its vectors, if they are large and may be distributed; else itself."""

@@ -60,7 +60,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class ToXeGPU:
-    """The pass.
+    """Pass ``to-xegpu``.
 
     Attributes:
         target: decides which products the matrix engine takes.

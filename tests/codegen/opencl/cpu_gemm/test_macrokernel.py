@@ -134,7 +134,7 @@ def test_a_processor_without_bf16(monkeypatch: pytest.MonkeyPatch, caplog: pytes
     with caplog.at_level(logging.INFO, "xetile"):
         for shape in SHAPES:
             _check(shape, ml_dtypes.bfloat16)
-    assert "the processor has no avx512_bf16" in caplog.text
+    assert "the CPU has no avx512_bf16" in caplog.text
     gemm.forget()
 
 

@@ -73,7 +73,7 @@ _ROOM_WITH_PREFETCHES = 0.9
 
 @dataclass(frozen=True)
 class Unroll:
-    """The pass.
+    """Pass ``unroll``.
 
     Attributes:
         target: whether its block messages take distances, and whether it has them.

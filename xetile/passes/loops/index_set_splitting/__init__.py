@@ -70,7 +70,7 @@ _STRAIGHT = (tile_ops.LoadTileOp, tile_ops.PrefetchTileOp, tile_ops.UpdateTileOf
 
 
 class IndexSetSplitting:
-    """The pass."""
+    """Pass ``index-set-splitting``."""
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with such loops split; the module itself if there are none."""

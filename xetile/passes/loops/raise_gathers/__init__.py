@@ -60,7 +60,7 @@ _ALIGNMENT = 4
 
 @dataclass(frozen=True)
 class RaiseGathers:
-    """The pass.
+    """Pass ``raise-gathers``.
 
     Attributes:
         target: its messages load blocks, or rows.

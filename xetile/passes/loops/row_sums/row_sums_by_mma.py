@@ -36,7 +36,7 @@ from xetile.passes.loops.row_sums.carried_sums import CarriedSum, carried_sum, c
 
 @dataclass(frozen=True)
 class RowSumsByMma:
-    """The pass.
+    """Pass ``row-sums-by-mma``.
 
     Attributes:
         target: whose matrix engine multiplies.

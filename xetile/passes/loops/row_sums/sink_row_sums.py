@@ -32,7 +32,7 @@ _SHARE = 8
 
 @dataclass(frozen=True)
 class SinkRowSums:
-    """The pass.
+    """Pass ``sink-row-sums``.
 
     Attributes:
         target: whose lanes have the sums.

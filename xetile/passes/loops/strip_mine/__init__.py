@@ -52,7 +52,7 @@ _WITH_ADDRESSES = 0.6
 
 @dataclass(frozen=True)
 class StripMine:
-    """The pass.
+    """Pass ``strip-mine``.
 
     Attributes:
         target: its registers, and whether it has block IO.
@@ -97,7 +97,7 @@ class StripMine:
 
     def _modes(self, function: func.FuncOp) -> list[int]:
         """GRF modes in which a work-group may have as many subgroups as the kernel's, the smaller first; none on
-        processors."""
+        CPUs."""
         if not max(self.target.registers):
             return []
         allowed = zip(self.target.registers, self.target.max_subgroups, strict=True)

@@ -13,7 +13,7 @@ becomes, where a strip has 256 columns
       store_tile (mulf %x, tile_broadcast (rsqrt %s)), %Y[%m, %c] }
 
 Kept whole, a row that takes all registers goes to memory and comes back, in straight-line code for all of its blocks,
-for which a processor's compiler takes minutes. There, strips have four vectors a row, and what columns remain behind
+for which a CPU's compiler takes minutes. There, strips have four vectors a row, and what columns remain behind
 the last whole one are reduced by themselves. Sums of f16 and bf16 are carried in f32, and rounded behind the loop.
 What follows from loads is computed again in each loop. So no array that is stored may share elements with another
 argument, which a launch refuses unless the kernel says ``may_alias``; all is stored in the last loop, and an array that
@@ -70,7 +70,7 @@ _END = (scf.YieldOp, func.ReturnOp)
 
 @dataclass(frozen=True)
 class StripMineColumns:
-    """The pass.
+    """Pass ``strip-mine-columns``.
 
     Attributes:
         target: its registers and lanes.

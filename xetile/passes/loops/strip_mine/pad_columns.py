@@ -56,7 +56,7 @@ _OF_COLUMNS = (InitTileOp, LoadTileOp, StoreTileOp, PrefetchTileOp, UpdateTileOf
 
 @dataclass(frozen=True)
 class PadColumns:
-    """The pass.
+    """Pass ``pad-columns``.
 
     Attributes:
         target: its lanes; it has no 2D block messages.

@@ -57,7 +57,7 @@ _WAITS = (ControlBarrierArriveOp, ControlBarrierWaitOp, NbarrierArriveOp, Nbarri
 
 @dataclass(frozen=True)
 class TransposeGathers:
-    """The pass.
+    """Pass ``transpose-gathers``.
 
     Attributes:
         target: its lanes are the columns of a block of operand B.
