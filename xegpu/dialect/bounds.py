@@ -32,13 +32,12 @@ from xegpu.ir.record import MOVED, Record
 from xegpu.layout.lane_map import unaligned_copy
 from xegpu.mlir.vector import IntegersAttr, integers, values_of
 from xegpu.support.errors import Invalid
+from xegpu.target.block2d import SURFACE_ALIGNMENT
 
 ALIGNMENT = 4
 """Subgroup block reads take rows that begin at a multiple of these bytes."""
 STORE_ALIGNMENT = 16
 """Subgroup block writes go to a multiple of these bytes."""
-SURFACE_ALIGNMENT = 64
-"""The surface of 2D block messages begins at a multiple of these bytes."""
 _ALIGNMENTS = (ALIGNMENT, STORE_ALIGNMENT, SURFACE_ALIGNMENT)
 _ROW_BITS = (8, 16, 32)
 """Rows of 64-bit elements are read by single elements, 16 in a message as well: block reads of them spill."""

@@ -34,10 +34,9 @@ from xegpu.ir.matchers import number
 from xegpu.ir.memref import is_shared, static_form
 from xegpu.ir.use_def import root_definitions
 from xegpu.rewrite.rewriter import Rewriter, Rule, rewrite
+from xegpu.target.block2d import COLUMN_ALIGNMENT
 from xegpu.target.targets import Target
 
-_COLUMN_BYTES = 4
-"""A message's first column must lie at a multiple of these."""
 _FROM_BEST = ("block", "rows", "strided")
 """Ways to memory, each of which serves what those before it serve."""
 
@@ -99,13 +98,13 @@ class Legalize:
         parameters, lanes = desc_of(desc), desc_of(desc).sg_map
         (rows, columns), bits = parameters.shape, parameters.dtype.bits
         fits = lanes is not None and lanes.wi_layout == (rows, 1) and lanes.wi_data[0] == 1 and columns * bits == 8 * 32
-        aligned = multiple_of(desc) * parameters.dtype.bytes % _COLUMN_BYTES == 0
+        aligned = multiple_of(desc) * parameters.dtype.bytes % COLUMN_ALIGNMENT == 0
         return fits and aligned and self.target.has_block("read_transpose", 32, rows, 8, 1)
 
     def _message(self, kind: str, desc: SSAValue) -> bool:
         parameters = desc_of(desc)
         (rows, columns), bits = parameters.shape, parameters.dtype.bits
-        if multiple_of(desc) * parameters.dtype.bytes % _COLUMN_BYTES:
+        if multiple_of(desc) * parameters.dtype.bytes % COLUMN_ALIGNMENT:
             return False
         if kind != "read_transform" and parameters.sg_map is not None and not _matches(kind, bits, columns, desc):
             return False

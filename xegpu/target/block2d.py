@@ -6,6 +6,13 @@ from collections.abc import Sequence
 
 from xegpu.target.targets import Target
 
+SURFACE_ALIGNMENT = 64
+"""The surface of 2D block messages begins at a multiple of these bytes."""
+PITCH_ALIGNMENT = 16
+"""The pitch of a surface is a multiple of these bytes."""
+COLUMN_ALIGNMENT = 4
+"""A block begins at a multiple of these bytes in a row of its surface, and rows end at one."""
+_LEAST_WIDTH = 64
 _LIMIT = 1 << 24
 
 SERVED_BY = {
@@ -32,21 +39,21 @@ def block_io_fault(pointer: int | None, shape: tuple[int | None, ...], strides: 
     for size, stride in zip(shape[:-2], strides[:-2], strict=True):
         if size == 0:
             return "it has no matrices"
-        if size != 1 and stride is not None and stride * itemsize % 64:
-            return f"its matrices are {stride * itemsize} bytes apart, not a multiple of 64"
-    if pointer is not None and pointer % 64:
-        return f"its base is {pointer % 64} bytes off a 64-byte boundary"
+        if size != 1 and stride is not None and stride * itemsize % SURFACE_ALIGNMENT:
+            return f"its matrices are {stride * itemsize} bytes apart, not a multiple of {SURFACE_ALIGNMENT}"
+    if pointer is not None and pointer % SURFACE_ALIGNMENT:
+        return f"its base is {pointer % SURFACE_ALIGNMENT} bytes off a {SURFACE_ALIGNMENT}-byte boundary"
     (height, width), (pitch, step) = shape[-2:], strides[-2:]
     if step not in (1, None):
         return f"its elements are {step} apart along a row"
     if height is not None and not 0 < height <= _LIMIT:
         return f"it has {height} rows"
-    if width is not None and not 64 <= width * itemsize <= _LIMIT:
-        return f"a row of {width * itemsize} bytes is not between 64 bytes and 16 MB"
-    if width is not None and width * itemsize % 4:
-        return f"a row of {width * itemsize} bytes is not a multiple of 4"
-    if pitch is not None and (pitch * itemsize % 16 or not 0 < pitch * itemsize <= _LIMIT):
-        return f"a pitch of {pitch * itemsize} bytes is not a multiple of 16, up to 16 MB"
+    if width is not None and not _LEAST_WIDTH <= width * itemsize <= _LIMIT:
+        return f"a row of {width * itemsize} bytes is not between {_LEAST_WIDTH} bytes and 16 MB"
+    if width is not None and width * itemsize % COLUMN_ALIGNMENT:
+        return f"a row of {width * itemsize} bytes is not a multiple of {COLUMN_ALIGNMENT}"
+    if pitch is not None and (pitch * itemsize % PITCH_ALIGNMENT or not 0 < pitch * itemsize <= _LIMIT):
+        return f"a pitch of {pitch * itemsize} bytes is not a multiple of {PITCH_ALIGNMENT}, up to 16 MB"
     if pitch is not None and width is not None and pitch < width:
         return f"a pitch of {pitch} elements is less than the width of {width}"
     return ""

@@ -13,6 +13,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
+from xegpu.dialect.gather_scatter import LANES
 from xegpu.dialect.hints import Hint
 from xegpu.dialect.types import SgMapAttr, parse_fields, print_fields
 from xegpu.ir.dtypes import DType, i1, integers_of, of_mlir, round_to
@@ -299,9 +300,6 @@ def verify_product_types(a: Attribute, b: Attribute, result: Attribute) -> None:
                       kind=ElementTypeError, about=("acc", "a", "b"))
 
 
-_LANES = (1, 2, 4, 8, 16, 32)
-
-
 def verify_memory_space(tile: TileParameters, source: Attribute) -> None:
     """Verify that a tile's memory space is that of its array."""
     tile_space = tile.encoding.memory_space
@@ -322,7 +320,7 @@ def verify_lanes(tile: TileParameters) -> None:
     lanes, map_ = tile.encoding.sg_map, tile.encoding.wg_map
     if lanes is None:
         return
-    if lanes.lanes not in _LANES:
+    if lanes.lanes not in LANES:
         raise Invalid("XT2136", f"wi_layout = {list(lanes.wi_layout)} has {lanes.lanes} lanes\n"
                       "a subgroup has 8, 16 or 32: make their product a power of two, up to 32", alone=True)
     shape = map_.sg_data if map_ else tile.shape

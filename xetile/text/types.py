@@ -19,6 +19,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError
 
+from xegpu.dialect.gather_scatter.descriptor import SCOPES
 from xegpu.dialect.types import (
     BlockTdesc,
     BlockTdescAttr,
@@ -273,7 +274,6 @@ def read_address_space(parser: AttrParser) -> Attribute:
 SCATTERED = ("scattered", "Scattered", "scatter")
 """Words that mark a descriptor of single elements, where the text does not define them itself."""
 _NAMES = {"chunk_size_per_lane": "chunk_size", "memory_space": "memory_scope", "sg_map": "sg"}
-_SCOPES = ("global", "slm")
 
 
 @irdl_attr_definition
@@ -292,8 +292,8 @@ class TdescAttr(Data[tuple[tuple[str, Any], ...]]):
 
 def _scope(parser: Any) -> str:
     at, word = next_token(parser).span, parser.parse_identifier()
-    if word not in _SCOPES:
-        fail(parser, "XT2063", f"there is no memory_scope {word}", guess(word, _SCOPES), at)
+    if word not in SCOPES:
+        fail(parser, "XT2063", f"there is no memory_scope {word}", guess(word, SCOPES), at)
     return str(word)
 
 

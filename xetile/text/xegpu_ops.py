@@ -18,7 +18,7 @@ from xegpu.dialect import XeGPU, gather_scatter
 from xegpu.dialect.block_io import check_moved
 from xegpu.dialect.hints import LEVELS, CacheHintAttr
 from xegpu.dialect.sync import SCHEDULE_BARRIER
-from xegpu.dialect.types import SgMapAttr
+from xegpu.dialect.types import MAP_NAMES, SgMapAttr
 from xegpu.interop.v1.dialect import OlderXeGPU
 from xegpu.interop.v1.types import WordAttr
 from xegpu.ir.dtypes import of_mlir
@@ -43,7 +43,6 @@ _HINTS = {level: (level, level.replace("l", "L", 1), level[:2].upper(), level[:2
 """Names of the cache hints: ``l1_hint``, ``L1_hint``, ``L1``."""
 _POLICIES = {"read_invaldiate": "read_invalidate"}
 """A word that the document spells wrongly, everywhere."""
-_MAPS = ("sg_map_a", "sg_map_b", "sg_map_c")
 _OF_OPERANDS = ("kind", "operandSegmentSizes")
 """Properties that stand in front of the operands, or follow from their number."""
 
@@ -178,7 +177,7 @@ def _dpas(kind: Any) -> Rule:
         if bare and (len(bare) != 3 or not all(isinstance(map_, SgMapAttr) for map_ in bare)):
             sketch.fail("XT2034", f"it has the lane maps of A, B and C, and the text gives {len(bare)} attributes",
                         "write {#sg_map_a #sg_map_b #sg_map_c}")
-        maps = dict(zip(_MAPS, bare, strict=False))
+        maps = dict(zip(MAP_NAMES, bare, strict=False))
         properties = _properties(sketch, kind)
         return _create_operation(kind, _in_order(operands, result), [result], {**maps, **properties})
 

@@ -23,9 +23,8 @@ from xegpu.ir.matchers import number
 from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.arith import CmpIOp, SelectOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, ShapeCastOp, shape_of, values_of
+from xegpu.target.block2d import PITCH_ALIGNMENT
 
-_PITCH = 16
-"""Bytes that rows' distance is a multiple of, where 2D block messages may reach an array; matrices' is one of 64."""
 
 @dataclass(frozen=True)
 class Column:
@@ -158,7 +157,7 @@ class LaneOffsets:
             return self.multiple_of(owner.source, size)
         if self._stride(value) in (None, -1):
             return multiple_of(value) if isinstance(value.type, IndexType) else 1
-        return max(1, _PITCH // size)
+        return max(1, PITCH_ALIGNMENT // size)
 
     def bounds(self, mask: SSAValue, unit: int) -> list[tuple[Affine, Affine]] | None:
         """Pairs of which the first must be less than the second where an element of a mask is true."""

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue, Use
 
 from xegpu.analysis.memory_access import access_kind, geometry
+from xegpu.analysis.register_pressure import VIEWS
 from xegpu.analysis.webs import Webs
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.dpas import DpasOp, DpasScaledOp
@@ -25,7 +26,7 @@ from xegpu.ir.dtypes import DType, bf16, e4m3, e5m2, f16, i8, of_mlir, tf32, u8
 from xegpu.ir.use_def import arrays_of, root_definitions
 from xegpu.layout.lane_map import unaligned_copy
 from xegpu.mlir.arith import SIToFPOp, UIToFPOp
-from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, ShapeCastOp, values_of
+from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, values_of
 from xegpu.target.targets import Target
 
 
@@ -157,7 +158,6 @@ def _is_transposed(desc: SSAValue) -> bool:
 _CONVERTED: dict[type[Operation], tuple[DType, ...]] = {arith.ExtFOp: (e4m3, e5m2), SIToFPOp: (i8,), UIToFPOp: (u8,)}
 CONVERSIONS = tuple(_CONVERTED)
 """Conversions to floats; :class:`~xegpu.dialect.convert_layout.WidenOp` has those of certain element types."""
-_SLICES = (ExtractOp, ExtractStridedSliceOp, ShapeCastOp)
 _OPERANDS = "abc"
 
 
@@ -269,7 +269,7 @@ def uses_of_value(webs: Webs, value: SSAValue) -> set[str]:
     """
     found: set[str] = set()
     for use in value.uses:
-        if type(use.operation) in _SLICES:
+        if type(use.operation) in VIEWS:
             found |= uses_of_value(webs, use.operation.results[0])
         elif type(use.operation) is DpasOp or (type(use.operation) is DpasScaledOp and use.index < 3):
             found.add(_OPERANDS[use.index])

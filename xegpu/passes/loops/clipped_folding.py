@@ -15,7 +15,6 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.block_position import position_of
 from xegpu.dialect.block_io import LoadNdOp, StoreNdOp, desc_of
-from xegpu.dialect.bounds import SURFACE_ALIGNMENT
 from xegpu.dialect.dpas import DpasOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.matchers import MAIN_LOOP, number
@@ -24,14 +23,11 @@ from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, values_of
 from xegpu.passes.loops.batch_matrix import FACTORS, MESSAGES, Matrix, Message, heights
 from xegpu.passes.loops.fold_rows import COLUMNS, columns_of, place_of, rows_of, stores_all_rows
 from xegpu.passes.loops.unroll import MOST_MESSAGES
+from xegpu.target.block2d import COLUMN_ALIGNMENT, PITCH_ALIGNMENT, SURFACE_ALIGNMENT
 from xegpu.target.targets import Target
 
 BLOCK = 8
 """Rows of a block of A and of the accumulators."""
-_PITCH = 16
-"""The pitch of a surface is a multiple of these bytes."""
-_COLUMN = 4
-"""A block begins at a multiple of these bytes in a row of its surface."""
 PAIR = 2
 """Rows of 16-bit elements in a word of VNNI form."""
 _MOST = 32
@@ -220,7 +216,7 @@ def _is_operand_b(matrix: Matrix, width: int, matrices: Sequence[Matrix]) -> boo
     assert sizes is not None
     pitch = together * sizes[1] * desc.dtype.bytes
     return matrix.is_clipped and matrix.access == "rows" and desc.dtype.bits in (8, 16) and width <= sizes[1] and \
-        sizes[0] % together == 0 and pitch >= SURFACE_ALIGNMENT and pitch % _PITCH == 0 and \
+        sizes[0] % together == 0 and pitch >= SURFACE_ALIGNMENT and pitch % PITCH_ALIGNMENT == 0 and \
         all(_loads_words(message) for message in matrix.messages) and \
         (together == PAIR or _is_loaded_at_once(messages_beside(matrix, matrices)))
 
@@ -274,7 +270,7 @@ def _has_rows_apart(matrix: Matrix, together: int) -> bool:
     assert sizes is not None
     row = sizes[1] * desc.dtype.bytes
     pitch = together * row
-    return row % _COLUMN == pitch % _PITCH == 0 and \
+    return row % COLUMN_ALIGNMENT == pitch % PITCH_ALIGNMENT == 0 and \
         all(inset_of(side * row, row) + row <= pitch for side in range(together)) and all(
             desc_of(message.desc).shape[1] in (COLUMNS, 2 * COLUMNS) and
             (is_operand_a(message) and top_of(message) % BLOCK == 0 if isinstance(message, LoadNdOp)

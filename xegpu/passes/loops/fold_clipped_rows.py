@@ -31,7 +31,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.analysis.block_position import position_of
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
-from xegpu.dialect.bounds import SURFACE_ALIGNMENT, InBoundsOp
+from xegpu.dialect.bounds import InBoundsOp
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.types import TensorDescType
 from xegpu.layout.lane_map import LaneMap
@@ -53,6 +53,7 @@ from xegpu.passes.loops.clipped_folding import (
 from xegpu.passes.loops.fold_rows import COLUMNS, Result, moved, place_of
 from xegpu.rewrite.dce import erase
 from xegpu.rewrite.inserter import Inserter
+from xegpu.target.block2d import SURFACE_ALIGNMENT
 
 _BYTE_BLOCKS = 4
 """Blocks of 16 columns that a message of 8-bit elements loads."""

@@ -31,7 +31,7 @@ from xdsl.ir import Operation, SSAValue
 
 from xegpu.analysis.block_position import position_of
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
-from xegpu.dialect.bounds import SURFACE_ALIGNMENT, InBoundsOp
+from xegpu.dialect.bounds import InBoundsOp
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.hints import hinted
 from xegpu.dialect.types import TensorDescType
@@ -42,6 +42,7 @@ from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, ShapeCastOp, val
 from xegpu.passes.loops.batch_matrix import MESSAGES, MOST_ROWS, Matrix, heights
 from xegpu.rewrite.dce import erase
 from xegpu.rewrite.inserter import Inserter
+from xegpu.target.block2d import SURFACE_ALIGNMENT
 from xegpu.target.targets import Target
 
 COLUMNS = 16

@@ -32,12 +32,11 @@ from xegpu.passes.loops.batch_matrix import MESSAGES, MOST_PRODUCTS, Matrix, hei
 from xegpu.passes.loops.clipped_folding import BLOCK, Part, inset_of, is_operand_a, top_of
 from xegpu.passes.loops.fold_clipped_rows import ClippedRowFolder, type_of
 from xegpu.passes.loops.fold_rows import COLUMNS, place_of, rows_of, stores_all_rows
+from xegpu.target.block2d import COLUMN_ALIGNMENT, PITCH_ALIGNMENT
 from xegpu.target.targets import Target
 
 _TOGETHER = (2, 4)
 """Rows in one of a surface: a row of whole words has a multiple of 4 bytes, a pitch one of 16."""
-_PITCH = 16
-_COLUMN = 4
 _MESSAGE = {True: 2, False: 5}
 """Instructions that a message takes with its address, on devices whose messages take distances, and on others."""
 _RUN = 256
@@ -144,7 +143,7 @@ def _has_surfaces(matrix: Matrix, together: int) -> bool:
     desc, sizes = desc_of(matrix.maker.result), matrix.sizes
     assert sizes is not None
     row = sizes[1] * desc.dtype.bytes
-    return desc.dtype.bits in (16, 32) and row % _COLUMN == 0 and row * together % _PITCH == 0 and \
+    return desc.dtype.bits in (16, 32) and row % COLUMN_ALIGNMENT == 0 and row * together % PITCH_ALIGNMENT == 0 and \
         all(inset_of(side * row, row) + row <= together * row for side in range(together))
 
 

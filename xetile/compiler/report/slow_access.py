@@ -16,9 +16,9 @@ from xegpu.ir.matchers import VERSIONED
 from xegpu.ir.memref import ALIGNED
 from xegpu.ir.use_def import root_definitions
 from xegpu.passes.distribute_lanes.operand_roles import is_copyable
+from xegpu.target.block2d import COLUMN_ALIGNMENT
 from xegpu.target.targets import Target
 
-_COLUMN_BYTES = 4
 _ACCESS_PHRASES = {"rows": "row by row", "strided": "element by element"}
 
 
@@ -78,7 +78,7 @@ def _is_second_version(desc: SSAValue) -> bool:
 
 def _reason(desc: SSAValue, init: CreateNdTdescOp, kinds: dict[SSAValue, str]) -> str:
     parameters = desc_of(desc)
-    elements = _COLUMN_BYTES // parameters.dtype.bytes
+    elements = COLUMN_ALIGNMENT // parameters.dtype.bytes
     kind = access_kind(init, kinds)
     if not kind.startswith("block") and bounded_axes(init):
         return "its tile ends at a run-time bound along its rows (columns=, or base_shape=), and messages take rows " \

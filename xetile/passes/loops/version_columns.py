@@ -33,14 +33,13 @@ from xegpu.analysis.memory_access import access_kind
 from xegpu.ir.matchers import VERSIONED
 from xegpu.mlir.arith import CmpIOp
 from xegpu.rewrite.inserter import Inserter, copy_operation, rewrite_in_place
+from xegpu.target.block2d import COLUMN_ALIGNMENT
 from xetile.dialect import tile_ops
 from xetile.dialect.types import TileType
 from xetile.passes.loops.index_set_splitting import straight_product_loops
 
 _ALONG = {"block": -1, "block-columns": -2}
 """Access kinds of 2D block messages, with the axis along which elements are side by side in memory."""
-_ALIGNMENT = 4
-"""Messages take tiles that begin at multiples of these bytes along their rows in memory."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,7 @@ def _unknown_terms(init: tile_ops.InitTileOp, loop: scf.ForOp, kinds: Mapping[An
     dtype, axis = tile_ops.tile_of(init.result).dtype, _ALONG.get(access_kind(init, kinds))
     if axis is None or dtype.bits not in (8, 16) or len(init.offsets) < 2:
         return {}
-    multiple = _ALIGNMENT // dtype.bytes
+    multiple = COLUMN_ALIGNMENT // dtype.bytes
     found = _terms(init.offsets[axis], loop, multiple)
     return dict.fromkeys(found, multiple) if found else {}
 

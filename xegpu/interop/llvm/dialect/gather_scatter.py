@@ -14,7 +14,7 @@ from xdsl.irdl import EqAttrConstraint, IRDLOperation, base, operand_def, opt_pr
 from xdsl.traits import Pure
 
 from xegpu.dialect.hints import HintedOp, check_hints
-from xegpu.interop.llvm.dialect.types import HINTS, LayoutAttr, SliceAttr
+from xegpu.interop.llvm.dialect.types import HINTS, LAYOUT
 from xegpu.ir.op_definition import operation_definition
 from xegpu.mlir.vector import VECTOR, shape_of_type, vector_type
 from xegpu.support.errors import Invalid
@@ -22,7 +22,6 @@ from xegpu.support.errors import Invalid
 BASE = base(MemRefType) | base(IntegerType)
 OFFSETS = VECTOR | base(IndexType)
 MASK = VECTOR | EqAttrConstraint(i1)
-LAYOUT = base(LayoutAttr) | base(SliceAttr)
 _ELEMENTS, _TYPES = "$source `` `[` $offsets `]`", "type($source) `,` type($offsets)"
 """Assembly format of a base with the offsets of the lanes' elements, ``%A[%o]``, and of their types."""
 

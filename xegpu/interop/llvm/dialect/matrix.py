@@ -30,8 +30,8 @@ from xdsl.traits import Pure
 from xdsl.utils.type import get_element_type_or_self
 
 from xegpu.dialect.types import parse_fields, print_fields
-from xegpu.interop.llvm.dialect.ops import BLOCK, LAYOUT
-from xegpu.interop.llvm.dialect.types import LayoutAttr, Mixed, Sizes, check_offsets, joined, split
+from xegpu.interop.llvm.dialect.ops import BLOCK
+from xegpu.interop.llvm.dialect.types import LAYOUT, LayoutAttr, Mixed, Sizes, check_offsets, joined, split
 from xegpu.ir.assembly_format import OptionalDynamicIndexList
 from xegpu.ir.dtypes import DType, of_mlir
 from xegpu.ir.memref import is_shared

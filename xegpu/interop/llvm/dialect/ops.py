@@ -12,7 +12,6 @@ from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     VarConstraint,
-    base,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -28,9 +27,9 @@ from xegpu.dialect.hints import CacheHintAttr, HintedOp, check_hints
 from xegpu.interop.llvm.dialect.descriptors import DESC, CreateNdTdescOp, UpdateNdOffsetOp
 from xegpu.interop.llvm.dialect.types import (
     HINTS,
+    LAYOUT,
     LayoutAttr,
     Mixed,
-    SliceAttr,
     check_offsets,
     desc_of,
     joined,
@@ -42,7 +41,6 @@ from xegpu.ir.op_definition import operation_definition
 from xegpu.mlir.vector import VECTOR
 from xegpu.support.errors import Invalid
 
-LAYOUT = base(LayoutAttr) | base(SliceAttr)
 BLOCK = "$desc `` custom<OptionalDynamicIndexList>($offsets, $const_offsets)"
 """Assembly format of a descriptor with the offsets of a block: ``%d[%i, 8]``."""
 

@@ -14,7 +14,6 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     ParsePropInAttrDict,
-    base,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -25,13 +24,11 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
-from xegpu.interop.llvm.dialect.types import LayoutAttr, SliceAttr, shape_of
+from xegpu.interop.llvm.dialect.types import LAYOUT, shape_of
 from xegpu.ir.dtypes import of_mlir
 from xegpu.ir.op_definition import operation_definition
 from xegpu.mlir.vector import VECTOR, UnaryVectorOp
 from xegpu.support.errors import Invalid, misread
-
-LAYOUT = base(LayoutAttr) | base(SliceAttr)
 
 
 @operation_definition

@@ -14,7 +14,7 @@ from xdsl.dialects.utils.dynamic_index_list import (
     print_dynamic_index_list,
 )
 from xdsl.ir import Attribute, Data, SSAValue, TypeAttribute
-from xdsl.irdl import irdl_attr_definition
+from xdsl.irdl import base, irdl_attr_definition
 from xdsl.parser import AttrParser, Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
@@ -177,6 +177,10 @@ class SliceAttr(Data[Slice]):
         with printer.in_angle_brackets():
             printer.print_attribute(self.data.parent)
             printer.print_string(f", dims = {list(self.data.dims)}")
+
+
+LAYOUT = base(LayoutAttr) | base(SliceAttr)
+"""Constraint of layout attributes."""
 
 
 def _typed_integer(parser: AttrParser) -> int:

@@ -42,6 +42,7 @@ from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape
 from xegpu.passes.licm import MAY_FAIL, put_before
 from xegpu.rewrite.dce import erase
 from xegpu.rewrite.inserter import Inserter, rewrite_in_place
+from xegpu.target.block2d import COLUMN_ALIGNMENT
 from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
 from xetile.dialect.gather_scatter import InitScatteredTileOp, LoadGatherOp
@@ -54,8 +55,6 @@ from xetile.passes.loops.transpose_gathers.transposer import is_transposed
 
 _MOST = 2
 """A block may have so many times the rows of the tile; the others stay in registers until some are taken."""
-_ALIGNMENT = 4
-"""Messages take tiles that begin at multiples of these bytes."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +85,8 @@ class RaiseGathers:
             return None
         if found.rows.named:
             return None if has_blocks or is_transposed(load) else found
-        if has_blocks and (any(times * multiple_of(term) * tile.dtype.bytes % _ALIGNMENT for term, times in
-                               found.columns.terms.items()) or found.first[1] * tile.dtype.bytes % _ALIGNMENT):
+        if has_blocks and (any(times * multiple_of(term) * tile.dtype.bytes % COLUMN_ALIGNMENT for term, times in
+                               found.columns.terms.items()) or found.first[1] * tile.dtype.bytes % COLUMN_ALIGNMENT):
             return None
         rows = found.row_numbers
         return found if _height(rows) <= _MOST * len(rows) else None
