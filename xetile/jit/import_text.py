@@ -46,6 +46,7 @@ from xetile.passes.distribute_subgroups import is_distributed, subgroups_of
 from xetile.text.canonicalize import complete_slices, name_maps, normalise, rewrite
 from xetile.text.canonicalize.control_flow import lift_control_flow
 from xetile.text.canonicalize.float8 import lower_float8
+from xetile.text.canonicalize.fused_multiply import fma_as_math
 from xetile.text.canonicalize.index_loops import count_in_indices
 from xetile.text.canonicalize.inline_calls import inline_calls
 from xetile.text.canonicalize.one_bit import use_bitwise_kinds
@@ -123,6 +124,7 @@ def _resolve_and_check(module: ModuleOp, *, has_scales: bool) -> None:
     if has_scales:
         scales_as_bytes(module)
     use_bitwise_kinds(module)
+    fma_as_math(module)
     lower_float8(module)
     _check_regions(module)
     complete_slices(module)

@@ -16,7 +16,16 @@ from collections.abc import Callable
 from typing import Any
 
 from xdsl.dialects import arith, gpu, memref, scf
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, MemRefType, VectorType
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    UnitAttr,
+    VectorType,
+)
 from xdsl.dialects.gpu import DimensionAttr, DimensionEnum
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
@@ -32,6 +41,8 @@ _POSITIONS: dict[str, Callable[[DimensionAttr], Operation]] = {
     "gpu.block_id": gpu.BlockIdOp, "gpu.grid_dim": gpu.GridDimOp, "gpu.thread_id": gpu.ThreadIdOp,
     "gpu.block_dim": gpu.BlockDimOp, "gpu.global_id": gpu.GlobalIdOp,
 }
+UNSIGNED = "unsignedCmp"
+"""Attribute of a ``scf.for`` that compares its bounds as unsigned integers, as MLIR names it."""
 _WITHOUT_OPERANDS: dict[str, type[Operation]] = {
     "gpu.subgroup_id": gpu.SubgroupIdOp, "gpu.num_subgroups": gpu.NumSubgroupsOp,
     "gpu.subgroup_size": gpu.SubgroupSizeOp, "gpu.lane_id": gpu.LaneIdOp,
@@ -115,7 +126,17 @@ def _shape_cast(parser: Any, name: str) -> Operation:
                               attributes=attributes)
 
 
+def _counted_loop(parser: Any, name: str) -> Operation:
+    """Parse ``scf.for``, also ``scf.for unsigned %i = ...``, whose bounds are compared as unsigned integers."""
+    unsigned = parser.parse_optional_keyword("unsigned") is not None
+    loop: Operation = scf.ForOp.parse(parser)
+    if unsigned:
+        loop.attributes[UNSIGNED] = UnitAttr()
+    return loop
+
+
 RULES: dict[str, Callable[[Any, str], Operation]] = {
+    "scf.for": _counted_loop,
     **dict.fromkeys(_POSITIONS, _position), **dict.fromkeys(_WITHOUT_OPERANDS, _position_without_axis),
     "gpu.barrier": _barrier, "memref.cast": _cast, "vector.splat": _splat, "vector.shape_cast": _shape_cast,
     "memref.extract_aligned_pointer_as_index": _address,

@@ -62,6 +62,42 @@ def test_a_loop_counts_in_integers(execution: Execution, bounds: str, type_: str
         np.testing.assert_array_equal(c, expected)
 
 
+UNSIGNED = """
+func.func @f(%A: memref<24x32xf32>, %m: i32) {
+  %n = arith.trunci %m : i32 to i8
+  %lower = arith.constant 100 : i8
+  %upper = arith.BOUND : i8
+  %step = arith.constant 50 : i8
+  %t = xetile.init_tile %A[8, 8] : memref<24x32xf32> -> !xetile.tile<8x16xf32>
+  %a = xetile.load_tile %t : !xetile.tile<8x16xf32> -> vector<8x16xf32>
+  %r = scf.for unsigned %i = %lower to %upper step %step iter_args(%v = %a) -> (vector<8x16xf32>) : i8 {
+    %f = arith.uitofp %i : i8 to f32
+    %b = vector.broadcast %f : f32 to vector<8x16xf32>
+    %w = vector.fma %v, %b, %a : vector<8x16xf32>
+    scf.yield %w : vector<8x16xf32>
+  }
+  xetile.store_tile %r, %t : vector<8x16xf32>, !xetile.tile<8x16xf32>
+  return
+}
+"""
+
+
+@pytest.mark.parametrize("execution", [NUMPY, *LANES[:1], *DEVICE], ids=str)
+@pytest.mark.parametrize("bound", ["constant 210", "addi %n, %lower"], ids=("constant", "sum"))
+def test_bounds_are_compared_as_unsigned_integers(execution: Execution, bound: str) -> None:
+    text = UNSIGNED.replace("BOUND", bound)
+    a = np.random.default_rng(4).integers(-3, 4, (24, 32)).astype(np.float32)
+    printed = str(xt.parse(text))
+    assert "unsigned" not in printed
+    for each in (text, printed):
+        c, want = a.copy(), a.copy()
+        part = want[8:16, 8:24]
+        for factor in (100, 150, 200):
+            part[:] = part * factor + a[8:16, 8:24]
+        execution.bind(xt.parse(each)["f"])[1](c, np.int32(110))
+        np.testing.assert_array_equal(c, want)
+
+
 @pytest.mark.parametrize(("types", "body"), [
     ("i32, i32, i32", "^bb0(%i: i32):"), ("i32, i32, i32", ""), ("i32, i32, i32", "scf.yield"),
     ("i32, i32, i32", "^bb0(%i: i64): scf.yield"), ("i64, i32, i64", "^bb0(%i: i64): scf.yield")],
