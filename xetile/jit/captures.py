@@ -14,6 +14,7 @@ import functools
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from operator import is_
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -30,6 +31,36 @@ _ENVIRONMENT = frozenset({id(os.environ), id(os.getenv)})
 
 
 @dataclass(frozen=True)
+class _Items:
+    """Shallow snapshot of a list or dict: keyword defaults of a kernel, which each launch looks at, take half a
+    microsecond so, and a key of theirs takes twenty.
+
+    Attributes:
+        keys: of a dict.
+        values: the items; none can change in place.
+    """
+
+    keys: tuple[Any, ...]
+    values: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, value: Any) -> _Items | None:
+        """The snapshot of an object; None for those of other types, and if an item can change in place."""
+        if type(value) not in (list, dict):
+            return None
+        keys, values = (tuple(value), tuple(value.values())) if type(value) is dict else ((), tuple(value))
+        builder = KeyBuilder()
+        builder.key((keys, values))
+        return None if builder.is_mutable else cls(keys, values)
+
+    def are_in(self, value: Any) -> bool:
+        """Whether a list or dict has these very objects, in this order."""
+        values = value.values() if type(value) is dict else value
+        return len(value) == len(self.values) and all(map(is_, self.values, values)) \
+            and (type(value) is not dict or all(map(is_, self.keys, value)))
+
+
+@dataclass(frozen=True)
 class _Read:
     """Captured variable.
 
@@ -39,6 +70,7 @@ class _Read:
         value: its object when the kernel was recorded.
         key: the key of that value.
         is_mutable: whether the object can change in place.
+        items: of an object that can do so by other items alone.
     """
 
     name: str
@@ -46,11 +78,14 @@ class _Read:
     value: Any
     key: Any
     is_mutable: bool
+    items: _Items | None = None
 
     def is_changed(self) -> bool:
         """Whether the variable has another value now."""
         now = self.get()
-        return (self.is_mutable or now is not self.value) and bool(KeyBuilder().key(now) != self.key)
+        if now is self.value and (not self.is_mutable or (self.items is not None and self.items.are_in(now))):
+            return False
+        return bool(KeyBuilder().key(now) != self.key)
 
 
 class Captures:
@@ -136,7 +171,7 @@ class Captures:
         if key in self._reads:
             return
         value, builder = get(), KeyBuilder()
-        self._reads[key] = _Read(name, get, value, builder.key(value), builder.is_mutable)
+        self._reads[key] = _Read(name, get, value, builder.key(value), builder.is_mutable, _Items.of(value))
         for function in builder.functions:
             self._visit_function(function, {})
 

@@ -256,6 +256,27 @@ def test_an_out_of_order_queue_keeps_the_order_of_launches(queue: Any) -> None:
 
 
 @pytest.mark.launches
+def test_launches_far_ahead_of_the_device_wait_for_the_first_ones(queue: Any) -> None:
+    """Each has a bounded number of events to be ordered behind, and they still follow each other."""
+    import dpctl
+    from dpctl.utils import SequentialOrderManager
+
+    loose, turns, limit = dpctl.SyclQueue(DEVICE_FILTER), 200000, launcher._MOST_AHEAD + 1
+    slow = f"kernel void step(global int *a, int n) {{ for (int i = 0; i < {turns}; i++) a[0] = a[0] * 3 + n; }}"
+    result, expected = np.array([1], np.int32), 1
+    (out,) = usm.copy_in([result], loose)
+    kernel, power = kernel_of(loose, slow, "step"), pow(3, turns, 1 << 33)
+    ahead = []
+    for n in range(80):
+        launcher.launch(loose, kernel, [out, ctypes.c_int32(n)], (1,), 1)
+        ahead.append(SequentialOrderManager[loose].num_submitted_events)
+        expected = expected * power + n * (power - 1) // 2  # the turns' sum of powers of 3, modulo 2^32
+    usm.copy_out(out, result)
+    assert int(result[0]) & 0xFFFFFFFF == expected & 0xFFFFFFFF
+    assert max(ahead) <= limit
+
+
+@pytest.mark.launches
 def test_no_groups_start_nothing(queue: Any) -> None:
     result = integers(4)
     before = result.copy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 import os
@@ -22,6 +23,7 @@ import xetile as xt
 from tests.conftest import require_dpnp
 from tests.device import DEVICE_FILTER
 from xetile.jit.captures import Captures
+from xetile.jit.value_keys import KeyBuilder
 
 SHAPE = (8, 16)
 VALUE: Any = None
@@ -503,3 +505,36 @@ def test_pytests_assertions_are_not_captured() -> None:
     captures = Captures(body)
     assert not [read.name for read in captures._reads.values() if "@" in read.name]
     assert {function for function, *_ in captures._codes} == {body}
+
+
+CONTAINERS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
+    "an item": ({"a": 2, "b": 3}, lambda it: it.update(a=4)),
+    "another type": ({"a": 1, "b": 3}, lambda it: it.update(a=True)),
+    "a sign": ([0.0, 1.0], lambda it: it.__setitem__(0, -0.0)),
+    "an order": ({"a": 2, "b": 2}, lambda it: it.update(a=it.pop("a"))),
+    "another key": ({1: 2}, lambda it: it.update({True: it.pop(1)})),
+    "one less": ([2, 3], list.pop),
+    "one more": ([2], lambda it: it.append(3)),
+    "a list in it": ({"a": [2]}, lambda it: it["a"].append(3)),
+    "a list in a tuple": ([([2],)], lambda it: it[0][0].append(3)),
+}
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_items_of_a_container_that_changed_in_place(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that did not are found by identity, without a key where no item can change itself."""
+    container, change = copy.deepcopy(CONTAINERS[name])
+    seen: list[Any] = []
+
+    def body(v: Any) -> Any:
+        seen.append(container)
+        return v
+
+    captures = Captures(body)  # type: ignore[arg-type]
+    built: list[Any] = []
+    key = KeyBuilder.key
+    monkeypatch.setattr(KeyBuilder, "key", lambda self, value: (built.append(value), key(self, value))[1])
+    assert captures.changed() is None
+    assert not any(value is container for value in built) or "a list" in name
+    change(container)
+    assert captures.changed() == "container"
