@@ -27,6 +27,7 @@ from codegen.simulator.instruction import (
     Scoreboard,
 )
 from codegen.toolchain import disk_cache
+from codegen.toolchain.process import run_program
 from codegen.toolchain.program_path import ExternalProgram
 from xegpu.support.errors import TargetError, ToolError
 from xegpu.target.targets import TARGETS
@@ -87,7 +88,7 @@ def _disassembled(iga64: str, code: bytes, platform: str) -> bytes:
         file.write_bytes(code)
         command = [iga64, "-d", f"-p={platform}", *_OPTIONS, str(file)]
         try:
-            done = subprocess.run(command, capture_output=True, timeout=_SECONDS, check=False)
+            done = run_program(command, _SECONDS)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise ToolError("XT5143", f"iga64 cannot be run: {error}", _HINT) from error
     if done.returncode != 0 or not done.stdout.startswith(b"{"):

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from codegen.toolchain import disk_cache
 from codegen.toolchain.compile_error import refusal
+from codegen.toolchain.process import run_program
 from codegen.toolchain.program_path import ExternalProgram
 from codegen.toolchain.spirv import is_spirv
 from xegpu.support.errors import TargetError, ToolError
@@ -221,7 +222,7 @@ def with_standard(options: str) -> str:
 def _run(command: list[str], folder: Path, failure: str) -> str:
     """Run a program and return its output; bytes that are not UTF-8 are replaced."""
     try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, timeout=_SECONDS, check=False)
+        done = run_program(command, _SECONDS, folder=folder)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolError("XT5105", f"{failure}: {error}", _HINT) from error
     log = (done.stdout + done.stderr).decode(errors="replace").replace("\0", "")

@@ -16,6 +16,7 @@ from pathlib import Path
 from codegen.opencl.prelude import emulated_builtins
 from codegen.toolchain import disk_cache, sycl_jit
 from codegen.toolchain.compile_error import refusal
+from codegen.toolchain.process import run_program
 from codegen.toolchain.spirv import demangled_name, entry_points, imports, is_spirv
 from xegpu.support.errors import ToolError
 
@@ -100,7 +101,7 @@ def _compiled(library: Path, text: str, flags: tuple[str, ...]) -> bytes:
         output = Path(folder) / "kernel.spv"
         command = [sys.executable, "-I", sycl_jit.__file__, str(library), str(output), *flags]
         try:
-            done = subprocess.run(command, input=text.encode(), capture_output=True, timeout=_SECONDS, check=False)
+            done = run_program(command, _SECONDS, text=text.encode())
         except (OSError, subprocess.TimeoutExpired) as error:
             raise ToolError("XT5132", f"the SYCL compiler failed: {error}",
                             f"take the other compiler: {_ELSE}") from error
