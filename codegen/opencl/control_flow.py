@@ -10,7 +10,7 @@ from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Operation, SSAValue, Use
 
 from codegen.opencl import sync
-from codegen.opencl.block_io import row_pointers, row_prefetch
+from codegen.opencl.block_io import payload_groups, row_pointers, row_prefetch
 from codegen.opencl.block_io.slm import double_buffer
 from codegen.opencl.emitter import NO_UNROLL, Emitter, Rule, atom
 from codegen.opencl.prelude.macros import ROLLED
@@ -44,7 +44,7 @@ def _loop(emitter: Emitter, loop: scf.ForOp) -> None:
         emitter.line(f"{first};")
         emitter.values[arguments[-1]] = emitter.values[loop.results[-1]] = counter
         first = ""
-    pointer_steps = [step for each in (row_pointers, row_prefetch, double_buffer)
+    pointer_steps = [step for each in (row_pointers, row_prefetch, double_buffer, payload_groups)
                      for step in each.declare(emitter, loop)]
     may_be_left_out = SKIP_IF_ROLLED in loop.attributes
     emitter.lines += [f"#ifndef {ROLLED}"] * may_be_left_out

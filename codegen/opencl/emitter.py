@@ -75,6 +75,7 @@ class Emitter:
         self.carried_pointers: dict[Operation, Any] = {}
         self.slm_addresses: dict[tuple[SSAValue, type[Operation]], dict[int, str]] = {}
         self.slm_halves: dict[Operation, list[Any]] = {}
+        self.payload_groups: dict[Operation, Any] = {}
         self.slm_flips: dict[Operation, dict[int, str]] = {}
         self.split_barriers: set[SSAValue] = set()
         self.needs_named_barriers = False

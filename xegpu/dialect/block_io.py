@@ -235,8 +235,7 @@ class LoadNdOp(HintedOp):
     Rows of a block that is in bounds also begin on 4-byte boundaries, unless its map copies such as do not, or it has
     ``valid`` (:mod:`xegpu.dialect.types`). Then ``qword_aligned`` says that its descriptor stands at a multiple of 8
     bytes but for constant distances: 1D block messages of 64-bit words begin there, each of twice as many bytes.
-    ``row_behind`` says that the array has another row behind the block's last one, and that rows begin at least as
-    many elements apart as the block has columns: as many elements behind its columns may be read.
+    ``row_behind``: as many elements may be read behind its columns. Addresses of a ``payload_group`` follow each other.
     """
 
     name = "xegpu.load_nd"
@@ -249,6 +248,7 @@ class LoadNdOp(HintedOp):
     valid = opt_prop_def(IntegersAttr)
     qword_aligned = opt_prop_def(UnitAttr)
     row_behind = opt_prop_def(UnitAttr)
+    payload_group = opt_prop_def(IntegerAttr)
     result = result_def(VECTOR)
     traits = traits_def(ReadsMemory((0,)))
     irdl_options = (ParsePropInAttrDict(),)

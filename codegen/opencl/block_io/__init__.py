@@ -11,9 +11,18 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from codegen.opencl.arith import predicate
-from codegen.opencl.block_io import cache_controls, element_loads, element_stores, payload, row_prefetch, slm
+from codegen.opencl.block_io import (
+    cache_controls,
+    element_loads,
+    element_stores,
+    payload,
+    payload_groups,
+    row_prefetch,
+    slm,
+)
 from codegen.opencl.block_io.slm import addresses as slm_addresses
 from codegen.opencl.emitter import Emitter, Rule, atom, wrapping, zero_in_step
+from codegen.opencl.prelude.macros import NO_VISA
 from codegen.opencl.values import ArrayValue, Coordinate, Descriptor, Fragment, block_word
 from codegen.opencl.vector import shuffle_rows
 from xegpu.analysis.memory_access import access_kind
@@ -154,8 +163,14 @@ def _load_nd(emitter: Emitter, operation: LoadNdOp) -> None:
         kind = "read_transform" if operation.packed is not None else "read"
         name, pointer = block_builtin(kind, desc), block_word(kind, desc.dtype.bits, desc.shape[1])
         arguments = _block_arguments(emitter, operation.desc)
+    grouped = count == 1 and payload_groups.is_grouped(emitter, operation)
+    emitter.lines += [f"#ifdef {NO_VISA}"] * grouped
     cache = cache_controls.number(emitter, operation)
     cache_controls.block_call(emitter, name, arguments, f"(private {pointer} *){array}", cache)
+    if grouped:
+        emitter.lines.append("#else")
+        payload_groups.load(emitter, operation, f"{array}[0]")
+        emitter.lines.append("#endif")
     if deinterleaved:
         shuffle_rows.deinterleave(emitter, operation.result, f"{array}[0]")
         return

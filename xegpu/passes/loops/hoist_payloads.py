@@ -64,6 +64,7 @@ from xegpu.ir.matchers import DISABLE_UNROLL
 from xegpu.ir.region_branch import for_loops
 from xegpu.ir.traversal import operations
 from xegpu.ir.use_def import root_definitions
+from xegpu.passes.loops.payload_groups import PayloadGroups
 from xegpu.passes.loops.unroll import trips_of
 from xegpu.rewrite.dce import erase, erase_dead
 from xegpu.rewrite.inserter import Inserter, copy_module
@@ -222,11 +223,17 @@ class _LoopAddresses:
     _surfaces: dict[Any, SSAValue] = field(default_factory=dict)
     _totals: dict[Any, SSAValue] = field(default_factory=dict)
     _known: dict[SSAValue, Position] = field(default_factory=dict)
-    _places: dict[Any, tuple[Term, ...]] = field(default_factory=dict)
+    _places: dict[Any, Sum] = field(default_factory=dict)
+    _grouped: set[Operation] = field(default_factory=set)
 
     def hoist(self, messages: list[_Message]) -> None:
         """Rewrite the loop's messages."""
+        groups = PayloadGroups(self.inserter, self.loop, self._stays, self._matrix, self._before, self._total)
+        if self.room and not self.distances:
+            self._grouped |= groups.chain(messages, self._known)
         for message in messages:
+            if message in self._grouped:
+                continue
             at = position_of(message.desc, self._known)
             if isinstance(message, PrefetchNdOp) and self._prefetch(message, at):
                 continue
@@ -281,10 +288,11 @@ class _LoopAddresses:
         moving = other.divided(self._stays)[1]
         if not (still and moving):
             return here
-        is_store = StoreNdOp.name in place
-        if moving == self._places.setdefault(place, moving) and not other.constant:
+        first = self._places.setdefault(place, other)
+        is_alike, is_store = first.divided(self._stays)[1] == moving, StoreNdOp.name in place
+        if other == first or (is_alike and not other.constant and not self._grouped):
             return here
-        if moving != self._places[place] or (is_store and self.apart):
+        if self._grouped or not is_alike or (is_store and self.apart):
             return self._start(here, other, lane=1 + sum(each == here for each, _ in self._starts))
         return self._start(here, other)
 
@@ -319,7 +327,15 @@ class _LoopAddresses:
         return self._descs[key]
 
     def _surface(self, root: SSAValue) -> SSAValue | None:
-        """A descriptor on the same array from before the loop, or made there; None where the loop changes the array."""
+        """A descriptor on the same array from before the loop, or made there; None where the loop changes the array, or
+        chooses a matrix of a batch."""
+        if self._stays(root):
+            return root
+        owner = next(iter(root_definitions(root))).owner
+        return None if isinstance(owner, CreateNdTdescOp) and len(owner.offsets) > 2 else self._matrix(root)
+
+    def _matrix(self, root: SSAValue) -> SSAValue | None:
+        """The same, where a step chooses a matrix of a batch as well, if all steps choose the same one."""
         if self._stays(root):
             return root
         definitions = root_definitions(root)
@@ -328,14 +344,15 @@ class _LoopAddresses:
             return None
         if self._stays(owner.result):
             return owner.result
-        described = [owner.source, *owner.shape, *owner.strides]
-        if len(owner.offsets) > 2 or not all(self._stays(value) for value in described):
+        described = [owner.source, *owner.offsets[:-2], *owner.shape, *owner.strides]
+        if not all(self._stays(value) for value in described):
             return None
         key = owner.result.type, *described
         if key not in self._surfaces:
             zero, kind = self.inserter.constant(0), owner.result.type
             assert isinstance(kind, TensorDescType)
-            new = CreateNdTdescOp(owner.source, [zero, zero], list(owner.shape), list(owner.strides), kind)
+            offsets = [*owner.offsets[:-2], zero, zero]
+            new = CreateNdTdescOp(owner.source, offsets, list(owner.shape), list(owner.strides), kind)
             new.attributes.update(owner.attributes)
             self._surfaces[key] = self.inserter.before(self.loop, new, owner.result.name_hint)
         return self._surfaces[key]
