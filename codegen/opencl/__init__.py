@@ -7,6 +7,7 @@ arrays of accumulators may end up in memory. Each kind of operation has its rule
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import chain
 
@@ -38,8 +39,29 @@ def emit(function: func.FuncOp, target: Target, *, large_buffers: bool = False) 
         target: the device that build options are chosen for.
         large_buffers: whether an array is beyond a surface state (:mod:`xegpu.target.surface_state`).
     """
+    taken: frozenset[str] = frozenset()
+    while True:  # once, but for an author's name that is a helper function's
+        source, hidden = _emit(function, target, taken, large_buffers=large_buffers)
+        if not hidden:
+            return source
+        taken |= hidden
+
+
+def _emit(function: func.FuncOp, target: Target, taken: frozenset[str], *,
+          large_buffers: bool) -> tuple[Source, frozenset[str]]:
+    """Emit a kernel.
+
+    Args:
+        function: the kernel.
+        target: as in :func:`emit`.
+        taken: names that no variable may have.
+        large_buffers: as in :func:`emit`.
+
+    Returns:
+        the text, and names of helper functions that a variable of it hides.
+    """
     subgroup, subgroups = subgroup_size(function), subgroup_count(function)
-    emitter = Emitter(RULES, target, subgroup)
+    emitter = Emitter(RULES, target, subgroup, taken)
     emitter.kernel = function
     emitter.split_barriers = barriers.workgroup_barriers(function, subgroups, target)
     if target.is_cpu:
@@ -61,7 +83,8 @@ def emit(function: func.FuncOp, target: Target, *, large_buffers: bool = False) 
                     predefined=frozenset(emitter.predefined), identifiers=emitter.identifiers,
                     divergent_barriers=bool(barriers.divergent_operations(function)),
                     assertions=emitter.assertions, prints=prints(function))
-    return replace(source, macros=_macros(source.text, emitter))
+    functions = {match[0] for each in emitter.declarations if (match := re.search(r"\w+$", each))}
+    return replace(source, macros=_macros(source.text, emitter)), emitter.identifiers & functions - taken
 
 
 def _macros(text: str, emitter: Emitter) -> str:

@@ -61,7 +61,8 @@ _KEPT = f"""static uint xetile_kept_in_lanes(uint number)
 class Emitter:
     """Emitter of one function; rules read values and append lines."""
 
-    def __init__(self, rules: Mapping[type[Operation], Rule], target: Target, subgroup: int) -> None:
+    def __init__(self, rules: Mapping[type[Operation], Rule], target: Target, subgroup: int,
+                 taken: Collection[str] = ()) -> None:
         self.rules, self.target, self.subgroup = rules, target, subgroup
         self.values: dict[SSAValue, Any] = {}
         self.split: dict[SSAValue, tuple[str, ...]] = {}
@@ -89,7 +90,7 @@ class Emitter:
         self.lane_barriers: Collection[Operation] = ()
         self.depth = 1
         self._author_line = self._printed_line = ""
-        self._names: set[str] = set(KEYWORDS | RULES)
+        self._names: set[str] = {*KEYWORDS, *RULES, *taken}
         self._claimed: set[str] = set()
         self._tried: dict[str, int] = {}  # numbers below these are taken
 

@@ -37,7 +37,7 @@ _FORM = 0x0F07
 less one."""
 _WORDS = 16
 """32-bit words of a register."""
-_PAYLOAD = """static uint block_payload(ulong base, int width, int height, int pitch, int column, int row)
+_PAYLOAD = """static uint xetile_block_payload(ulong base, int width, int height, int pitch, int column, int row)
 {
   const uint lane = get_sub_group_local_id();
   return lane == 0 ? (uint)base : lane == 1 ? (uint)(base >> 32) : lane == 2 ? (uint)width - 1 :
@@ -149,7 +149,7 @@ def _payload(emitter: Emitter, base: SSAValue) -> str:
     desc: Descriptor = emitter.values[base]
     dtype = desc_of(base).dtype
     scale = f" * {dtype.bytes}" if dtype.bytes > 1 else ""
-    return (f"block_payload((ulong){desc.array.name}, {desc.width}{scale}, {desc.height}, {desc.pitch}{scale}, "
+    return (f"xetile_block_payload((ulong){desc.array.name}, {desc.width}{scale}, {desc.height}, {desc.pitch}{scale}, "
             f"({wrapping(desc.column)}) / {32 // dtype.bits}, {wrapping(desc.row)})")
 
 

@@ -225,3 +225,43 @@ def test_a_taken_name_gets_a_number() -> None:
     low = _lowered(_make("exp", ["exp1", "min"]), 2)
     assert low.emitted.name == "exp1"
     assert re.search(r"kernel void exp1\(.*, float exp1_1, float min1\)", low.opencl)
+
+
+# Helper functions of a text
+
+
+def _helpers(low: CompiledKernel) -> set[str]:
+    """Functions that a text defines beside the kernel."""
+    return set(re.findall(r"^static [^\n(]*?\b(\w+)\(", low.opencl, re.MULTILINE))
+
+
+def _product(kernel: str, a: str, row: str) -> Any:
+    """A product of an argument, from a row on, whose names are given."""
+    source = f"""
+def {kernel}({a}, B, C):
+    {row} = xt.group_id(0) * 16
+    t = xt.tile_mma(xt.load_tile(xt.init_tile({a}, ({row}, 0), (16, 16))),
+                    xt.load_tile(xt.init_tile(B, (0, 0), (16, 16))), xt.zeros((16, 16), xt.f32))
+    xt.store_tile(t, xt.init_tile(C, ({row}, 0), (16, 16)))
+"""
+    file = f"<{kernel} {a} {row}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    found: dict[str, Any] = {"xt": xt}
+    exec(compile(source, file, "exec"), found)
+    return xt.kernel(found[kernel])
+
+
+@pytest.mark.parametrize("place", range(3), ids=["kernel", "argument", "variable"])
+@pytest.mark.parametrize("target", ["dg2", "cpu"])
+def test_no_name_hides_a_helper_function(target: str, place: int) -> None:
+    """What an author calls as a function that the text needs is called otherwise in the text."""
+    require_device()
+    rng = np.random.default_rng(7)
+    A, B = (rng.integers(-8, 9, shape).astype(np.float16) for shape in ((45, 13), (13, 15)))
+    C, names = np.zeros((45, 15), np.float32), ["product", "A", "row"]
+    helper = min(name for name in _helpers(_product(*names).lower(A, B, C, target=target)) if not is_reserved(name))
+    names[place] = helper
+    kernel = _product(*names)
+    assert helper in _helpers(kernel.lower(A, B, C, target=target))
+    kernel.on(DEVICE[0].where, target=target)[3](A, B, C)
+    np.testing.assert_array_equal(C, A.astype(np.float32) @ B.astype(np.float32))
