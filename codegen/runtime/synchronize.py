@@ -75,8 +75,8 @@ def find_loss(queue: Queue) -> DeviceError | None:
 
 
 def _lost(queue: Queue) -> DeviceError:
-    return DeviceError("XT5014", f"{queue.sycl_device.name.strip()} was lost: a kernel accessed memory that is not "
-                                 "there, or did not end",
+    return DeviceError("XT5014", f"{queue.sycl_device.name.strip()} was lost: a kernel accessed unmapped memory, "
+                                 "or did not end",
                        'run the kernel on "numpy" with check=True, which names the line; this process cannot use the '
                        "device any more")
 

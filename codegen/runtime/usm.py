@@ -235,7 +235,7 @@ def anchor(arrays: Sequence[np.ndarray], members: Sequence[int]) -> int:
 
 def out_of_memory(queue: Queue, size: int) -> DeviceError:
     """Error of an allocation of ``size`` bytes that a device refused."""
-    return DeviceError("XT5024", f"{queue.sycl_device.name.strip()} has no room for {size} bytes",
+    return DeviceError("XT5024", f"{queue.sycl_device.name.strip()} cannot allocate {size} bytes",
                        "free arrays on the device, or split the problem")
 
 

@@ -240,5 +240,5 @@ def _source_in(folder: Path) -> str:
 def _only_file(folder: Path, suffix: str, log: str) -> bytes:
     found = sorted(folder.glob(f"*{suffix}"))
     if len(found) != 1:
-        raise ToolError("XT5103", f"ocloc said it succeeded, but left {len(found)} {suffix} files", _OTHER, log=log)
+        raise ToolError("XT5103", f"ocloc reported success, but left {len(found)} {suffix} files", _OTHER, log=log)
     return found[0].read_bytes()

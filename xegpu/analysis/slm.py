@@ -64,7 +64,7 @@ def excess(operation: AllocOp) -> tuple[str, str] | None:
     """Message and hint for an allocation larger than that of any device; None for others."""
     if bytes_of(operation) <= _MOST_BYTES:
         return None
-    return (f"this makes {bytes_of(operation)} bytes of shared local memory, which no device has",
+    return (f"this allocates {bytes_of(operation)} bytes of shared local memory, which no device has",
             "make the array smaller: fewer stages, or smaller tiles")
 
 
@@ -93,10 +93,10 @@ def check_bytes(function: func.FuncOp, target: Target) -> None:
         if total > target.slm_bytes:
             at = defined_at(operation.memref)
             raise TargetError("XT4107",
-                              f"this makes {total} bytes of shared local memory, and a work-group of {target.name} can "
-                              f"count on {target.slm_bytes}",
+                              f"this allocates {total} bytes of shared local memory, and a work-group of {target.name} "
+                              f"has {target.slm_bytes}",
                               "make the arrays smaller: fewer stages, or smaller tiles", at,
-                              notes_at(at, ((f"{bytes_of(other)} bytes of them are made here", defined_at(other.memref))
+                              notes_at(at, ((f"{bytes_of(other)} bytes are allocated here", defined_at(other.memref))
                                              for other in allocated[:-1])))
 
 

@@ -297,7 +297,7 @@ class LoadNdOp(HintedOp):
             return
         width = self.transpose_bit_width.value.data
         if self.transpose is None:
-            raise Invalid("XT3104", f"transpose_bit_width = {width} says nothing without transpose\n"
+            raise Invalid("XT3104", f"transpose_bit_width = {width} has no effect without transpose\n"
                           "add transpose = [1, 0]", alone=True)
         if width < bits or width % bits or (width > 32 and width != bits):
             raise Invalid("XT3104", f"transpose_bit_width = {width} is neither the {bits} bits of an element nor "

@@ -83,7 +83,7 @@ class AxesOp(IRDLOperation):
             raise Invalid("XT3251", f"{list(self.dimensions)} are not dimensions of a block\n"
                           "write axes = [0] for rows, [1] for columns, or [0, 1]", alone=True)
         if (self.maps is None) != (self.block is None):
-            raise Invalid("XT3252", "block, source_map and target_map go together, and not all are here\n"
+            raise Invalid("XT3252", "block, source_map and target_map go together, and some are missing\n"
                           "fragments of a lane have all three, whole blocks none", alone=True)
         try:
             of_source, of_result = (source, result) if self.maps is None else (

@@ -31,6 +31,6 @@ def picture_format(path: str | PathLike[str], formats: Collection[str]) -> str:
         ArgumentError: it is none of ``formats``.
     """
     if (ending := Path(path).suffix.lstrip(".")) not in formats:
-        raise ArgumentError("XT7161", f"{path} does not end as a picture does",
+        raise ArgumentError("XT7161", f"{path} does not end as an image file",
                             f"choose one of {', '.join(sorted(formats))}")
     return ending

@@ -44,10 +44,10 @@ from xetile.dialect.stage import FIRST, IN_XETILE, STAGE, TARGET, run_pass, stag
 from xetile.interpreter.semantics import SEMANTICS
 from xetile.passes.distribute_subgroups import is_distributed, subgroups_of
 from xetile.text.canonicalize import complete_slices, name_maps, normalise, rewrite
-from xetile.text.canonicalize.control_flow import lift_control_flow
+from xetile.text.canonicalize.control_flow.index_loops import count_in_indices
+from xetile.text.canonicalize.control_flow.lift_cf_to_scf import lift_control_flow
 from xetile.text.canonicalize.float8 import lower_float8
 from xetile.text.canonicalize.fused_multiply import fma_as_math
-from xetile.text.canonicalize.index_loops import count_in_indices
 from xetile.text.canonicalize.inline_calls import inline_calls
 from xetile.text.canonicalize.one_bit import use_bitwise_kinds
 from xetile.text.canonicalize.views import resolve_views

@@ -86,7 +86,7 @@ def _read_field(parser: AttrParser, attribute: str, read: Mapping[str, Callable[
         known = (*read, *(alias for alias, other in aliases.items() if other in read))
         fail(parser, "XT2032", f"a {attribute} has no field {word}", guess(word, known), at)
     if name in fields:
-        fail(parser, "XT2030", f"{word} is there twice", "leave one out", at)
+        fail(parser, "XT2030", f"{word} is given twice", "leave one out", at)
     parser.parse_punctuation("=")
     fields[name] = read[name](parser)
 
@@ -220,7 +220,7 @@ def read_memref(parser: AttrParser) -> Attribute:
     """Parse the parameters after ``memref``, with the specification's layout ``affine_map=<...>`` and space ``slm``."""
     with parser.in_angle_brackets():
         if next_token(parser).text == "*":
-            fail(parser, "XT2060", "a memref without a rank tells nothing of its memory", "write memref<?x?xf16>")
+            fail(parser, "XT2060", "an unranked memref does not describe its memory", "write memref<?x?xf16>")
         shape, element_type = parser.parse_ranked_shape()
         layout: Attribute = NoneAttr()
         space: Attribute = NoneAttr()
@@ -328,7 +328,7 @@ def _read_descriptor_part(parser: Any, found: dict[str, Any]) -> None:
         fail(parser, "XT2058", f"{attribute} is not an attribute of a descriptor",
              "write #xegpu.sg_map<...>, or name = value: memory_scope = slm", at)
     if twice := sorted(found.keys() & fields.keys()):
-        fail(parser, "XT2030", f"{twice[0]} is there twice", "leave one out", at)
+        fail(parser, "XT2030", f"{twice[0]} is given twice", "leave one out", at)
     found.update(fields)
 
 

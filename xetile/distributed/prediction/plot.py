@@ -22,7 +22,7 @@ def plot(path: str | Path, predictions: Sequence[Prediction]) -> None:
 
     Raises:
         ToolError: matplotlib is not installed.
-        ArgumentError: the file cannot be written, or does not end as a picture does.
+        ArgumentError: the file cannot be written, or does not end as an image file.
     """
     try:
         from matplotlib.backend_bases import FigureCanvasBase

@@ -51,7 +51,7 @@ def init_rows(base: Any, offsets: Any, shape: Any, wg_map: WgMap | None, **windo
     """
     location, size = current().location(), check_shape_2d(shape, "a tile's shape")
     if not isinstance(base, Array):
-        raise ElementTypeError("XT1443", "rows by an index vector are those of an array, and the base is none",
+        raise ElementTypeError("XT1443", "rows by an index vector need an array, and the base is none",
                                "pass the array; at an address make a scattered tile: xt.init_tile(address, "
                                "index_vector, dtype=...)", location)
     if present := [name for name, value in window_only.items() if value is not None]:

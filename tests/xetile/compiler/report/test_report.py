@@ -442,7 +442,7 @@ def test_the_roofline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     points = [(report, report.predict((4096, 4096, 4096)))]
     plot(tmp_path / "roof.png", points)
     assert (tmp_path / "roof.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(ArgumentError, match="does not end as a picture"):
+    with pytest.raises(ArgumentError, match="does not end as an image file"):
         plot(tmp_path / "roof.txt", points)
     with pytest.raises(ArgumentError, match="cannot be written"):
         plot(tmp_path / "no" / "roof.png", points)

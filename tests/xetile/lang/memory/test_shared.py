@@ -388,7 +388,7 @@ def test_too_many_bytes() -> None:
     a = np.zeros((8, 16), np.float32)
     with pytest.raises(xt.TargetError) as caught:
         _ = large.lower(a, target="bmg").xegpu
-    assert "147456 bytes of shared local memory, and a work-group of bmg can count on 65536" in str(caught.value)
+    assert "147456 bytes of shared local memory, and a work-group of bmg has 65536" in str(caught.value)
     assert "second = xt.alloc_slm((stages, 64, 64), xt.f32)" in str(caught.value)
     assert large.lower(a, target="bmg", stages=3).xegpu
     with pytest.raises(xt.TargetError, match="XT4107"):

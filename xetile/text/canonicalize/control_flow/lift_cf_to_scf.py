@@ -30,9 +30,9 @@ from xegpu.ir.matchers import number
 from xegpu.mlir.arith import IndexCastOp
 from xegpu.mlir.gpu import GpuFuncOp, GpuReturnOp
 from xegpu.support.errors import TextError, error_parts
-from xetile.text.canonicalize.counted_loop import CountedLoop, counted_loop, edges_of
+from xetile.text.canonicalize.control_flow.counted_loop import CountedLoop, counted_loop, edges_of
+from xetile.text.canonicalize.control_flow.flow_graph import FlowGraph, terminator
 from xetile.text.canonicalize.diagnostics import fail_at
-from xetile.text.canonicalize.flow_graph import FlowGraph, terminator
 
 Edge = tuple[Block, list[SSAValue]]
 """A block to go on in, with the values of its arguments."""

@@ -11,8 +11,8 @@ from xdsl.traits import is_side_effect_free
 
 from xegpu.ir.matchers import number, same_number
 from xegpu.mlir.arith import CmpIOp
+from xetile.text.canonicalize.control_flow.flow_graph import FlowGraph, successors, terminator
 from xetile.text.canonicalize.diagnostics import fail_at
-from xetile.text.canonicalize.flow_graph import FlowGraph, successors, terminator
 
 
 @dataclass(frozen=True)
