@@ -35,6 +35,7 @@ from xetile.text.gpu_module import Launch, has_kernels, joined, launches, skip_h
 from xetile.text.grammar import Bits16Type, Custom
 from xetile.text.parse_hints import COMPARE
 from xetile.text.reader.dense_literals import DenseLiteralParser
+from xetile.text.reader.generic_form import complete, read_barrier_scope
 from xetile.text.reader.locations import LocationParser
 from xetile.text.types import (
     SCATTERED,
@@ -187,10 +188,11 @@ class Reader(LocationParser, DenseLiteralParser):
     def _pass_over_host(self) -> bool:
         """Skip a function beside a gpu.module, recording its launches."""
         if not self._has_kernels or "gpu" in self._parser_state.dialect_stack or \
-                next_token(self).text not in ("func.func", "memref.global"):
+                next_token(self).text.strip('"') not in ("func.func", "memref.global"):
             return False
         for name, launch in launches(skip_host_function(self)).items():
             self.host[name] = joined(self.host.get(name), launch)
+        self.parse_optional_location()
         return True
 
     def parse_operation(self) -> Operation:
@@ -259,7 +261,9 @@ class Reader(LocationParser, DenseLiteralParser):
     def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
         if isinstance(op_type, Custom):
             op_type = super()._get_op_by_name(op_type.name)
-        return super()._parse_generic_operation(op_type)
+        operation = super()._parse_generic_operation(op_type)
+        complete(operation)
+        return operation
 
     def parse_optional_type(self) -> Any:
         """Parse an optional type: also ``tile<...>``, ``float``, and memrefs in the specification's spelling."""
@@ -305,6 +309,8 @@ class Reader(LocationParser, DenseLiteralParser):
             return TileAttr(TileEncoding(scatter=True))
         if name == "gpu.address_space" and opened:
             return read_address_space(self)
+        if name == "gpu.barrier_scope" and opened:
+            return read_barrier_scope(self)
         if name == "xegpu.tdesc_attr" and opened:
             return TdescAttr(TdescAttr.parse_parameter(self))
         if name in SCATTERED and not opened and not alias:
