@@ -40,7 +40,7 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind
 from xegpu.ir.kernel_attributes import SUBGROUPS
 from xegpu.mlir.gpu import GpuFuncOp, GpuModuleOp, GpuReturnOp
 from xegpu.rewrite.rewriter import Rewriter
-from xegpu.support.errors import ShapeError
+from xegpu.support.errors import ShapeError, TextError
 from xegpu.support.location import author_location
 from xegpu.support.lookahead import next_token
 
@@ -129,6 +129,8 @@ def _listed_counts(listed: str, constants: dict[str, int]) -> Counts | None:
     return x, y, z
 
 
+_MOST = (1 << 31) - 1
+"""Largest size of a launch along a dimension."""
 _HOME, _KERNEL = "gpu.module", "gpu.kernel"
 _BLOCK_SIZES = ("known_block_size", "gpu.known_block_size")
 _GRID_SIZES = ("known_grid_size", "gpu.known_grid_size")
@@ -162,10 +164,19 @@ def _of_module(module: GpuModuleOp, host: Mapping[tuple[str, str], Launch]) -> I
         if not isinstance(operation, GpuFuncOp):
             continue
         launch = host.get((module.sym_name.data, operation.sym_name.data))
+        _check_sizes(operation, launch)
         attributes = {**operation.attributes, **_launch_attributes(operation.attributes, launch), _HOME: home}
         if operation.kernel is not None:
             attributes[_KERNEL] = UnitAttr()
         yield _as_func(operation, attributes)
+
+
+def _check_sizes(kernel: GpuFuncOp, launch: Launch | None) -> None:
+    """Check that a host function launches a kernel with sizes that a launch can have."""
+    sizes = () if launch is None else (*(launch.blocks or ()), *(launch.threads or ()))
+    if (largest := max(sizes, default=0)) > _MOST:
+        raise TextError("XT2068", f"@{kernel.sym_name.data} is launched with a size of {largest}, beyond 32 bits",
+                        f"launch at most {_MOST} work-groups along a dimension", author_location(kernel))
 
 
 def _launch_attributes(attributes: Mapping[str, Attribute], launch: Launch | None) -> dict[str, Attribute]:
