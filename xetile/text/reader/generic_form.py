@@ -6,11 +6,12 @@ Inherent attributes that LLVM's operations have and those here lack become what 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i32
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import IRDLOperation
 
 from xegpu.interop.llvm.dialect.gather_scatter import LoadOp, StoreOp
@@ -19,6 +20,8 @@ from xegpu.ir.assembly_format import WordAttr
 from xegpu.mlir.gpu import GpuFuncOp, allocate_attributions
 from xegpu.mlir.vector import integers
 from xegpu.support.lookahead import next_token
+from xetile.text import supervector_ops
+from xetile.text.grammar import Custom, Sketch
 from xetile.text.types import fail
 
 _FLAGS = ("fastmath", "overflowFlags", "isExact", "isDisjoint", "nonNeg")
@@ -29,6 +32,29 @@ _KIND = re.compile(r"#vector\.kind<(\w+)>")
 _LISTS = ("permutation", "reduction_dims", "mask_dim_sizes")
 """Properties that are arrays of integers in LLVM's dialect, and lists of attributes here."""
 _SEGMENTS = "operandSegmentSizes"
+
+
+DECLARED: dict[str, type[Operation]] = {MultiReductionOp.name: MultiReductionOp}
+"""Classes of operations that the reader's dialects lack, as their custom form is read by a rule."""
+SKETCHED = ("vector.transfer_read", "vector.transfer_write", "vector.contract")
+"""Operations of MLIR that the rules of SuperVector make others of."""
+
+
+def sketched(parser: Any, custom: Custom) -> type[Any]:
+    """Stand-in for an operation's class in the parser, which makes another operation of the generic form's parts."""
+    class Sketched:
+        """What the parser asks of a class."""
+
+        @staticmethod
+        def create(operands: Sequence[SSAValue], result_types: Sequence[Attribute],
+                   properties: Mapping[str, Attribute], attributes: Mapping[str, Attribute], **_: Any) -> Operation:
+            """The operation of the parts."""
+            parts = {name: value for name, value in {**properties, **attributes}.items()
+                     if name not in (_SEGMENTS, *_FLAGS)}
+            return supervector_ops.of_sketch(Sketch(custom.name, parser, custom.span, list(operands),
+                                                    attributes=parts, results=list(result_types)))
+
+    return Sketched
 
 
 def complete(operation: Operation) -> None:

@@ -80,3 +80,36 @@ def test_barriers_of_other_scopes_are_refused() -> None:
     with pytest.raises(xt.TextError) as caught:
         xt.parse(text.replace("barrier_scope<workgroup>", "barrier_scope<cluster>"), "kernel.mlir")
     assert "kernel.mlir:" in str(caught.value)
+
+
+TRANSFERS = """
+func.func @product(%A: memref<20x40xf16>, %B: memref<30x40xf16>, %C: memref<24x40xf32>) {
+  %c0 = arith.constant 0 : index
+  %c3 = arith.constant 3 : index
+  %zero = arith.constant 0.0 : f16
+  %nine = arith.constant 9.0 : f32
+  %a = vector.transfer_read %A[%c3, %c3], %zero : memref<20x40xf16>, vector<16x32xf16>
+  %b = vector.transfer_read %B[%c3, %c3], %zero {permutation_map = affine_map<(d0, d1) -> (d1, d0)>} : memref<30x40xf16>, vector<32x16xf16>
+  %c = vector.transfer_read %C[%c0, %c3], %nine {in_bounds = [true, true]} : memref<24x40xf32>, vector<16x16xf32>
+  %d = vector.contract {indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>, affine_map<(i, j, k) -> (i, j)>], iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>} %a, %b, %c : vector<16x32xf16>, vector<32x16xf16> into vector<16x16xf32>
+  %e = vector.fma %d, %d, %d : vector<16x16xf32>
+  vector.transfer_write %e, %C[%c0, %c3] : vector<16x16xf32>, memref<24x40xf32>
+  return
+}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("options", [(GENERIC,), (GENERIC, "--canonicalize"), (LOCATIONS,)], ids=" ".join)
+@pytest.mark.parametrize("execution", [Execution("numpy", "pvc"), Execution("numpy:xegpu", "dg2"),
+                                       Execution("opencl:cpu", "pvc")], ids=str)
+def test_transfers(execution: Execution, options: tuple[str, ...]) -> None:
+    rng = np.random.default_rng(7)
+    a, b = (rng.integers(-2, 3, shape).astype(np.float16) for shape in ((20, 40), (30, 40)))
+    c = rng.integers(-9, 9, (24, 40)).astype(np.float32)
+    want, wide = c.copy(), np.zeros((48, 80), np.float32)
+    left, right = wide.copy(), wide.copy()
+    left[:20, :40], right[:30, :40] = a, b
+    product = left[3:19, 3:35] @ right[3:19, 3:35].T + c[:16, 3:19]
+    want[:16, 3:19] = product * product + product
+    execution.bind(xt.parse(printed(TRANSFERS, *options))["product"])[1](a, b, c)
+    np.testing.assert_array_equal(c, want)
