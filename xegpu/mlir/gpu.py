@@ -66,7 +66,7 @@ def _print_attributes(printer: Printer, attributes: dict[str, Attribute]) -> Non
         printer.print_attribute(DictionaryAttr(attributes))
 
 
-def _allocate(entry: Block, count: int) -> None:
+def allocate_attributions(entry: Block, count: int) -> None:
     """Make the last arguments of a kernel's entry block, its ``workgroup`` arrays, allocations at its start."""
     for argument in reversed(entry.args[-count:]):
         allocation = memref.AllocOp([], [], argument.type)  # type: ignore[arg-type]
@@ -170,7 +170,7 @@ class GpuFuncOp(IRDLOperation):
         attributes = _attributes(parser)
         body = parser.parse_region([*arguments, *shared])
         if shared:
-            _allocate(body.blocks[0], len(shared))
+            allocate_attributions(body.blocks[0], len(shared))
         return cls(name, body, kernel, attributes, results)
 
     def print(self, printer: Printer) -> None:

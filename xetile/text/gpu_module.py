@@ -40,7 +40,7 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind
 from xegpu.ir.kernel_attributes import SUBGROUPS
 from xegpu.mlir.gpu import GpuFuncOp, GpuModuleOp, GpuReturnOp
 from xegpu.rewrite.rewriter import Rewriter
-from xegpu.support.errors import ShapeError
+from xegpu.support.errors import ShapeError, TextError
 from xegpu.support.location import author_location
 from xegpu.support.lookahead import next_token
 
@@ -50,6 +50,9 @@ _MODULE = re.compile(r"^[^\S\n]*\"?gpu\.module\b", re.MULTILINE)  # no \s, which
 _CONSTANT = re.compile(r"%([\w$.-]+)\s*=\s*arith\.constant\s+(\d+)\s*:\s*index")
 _LAUNCH = re.compile(r"gpu\.launch_func\b[^@]*@([\w$.-]+)::@([\w$.-]+)\s+blocks\s+in\s*\(([^)]*)\)\s*"
                      r"threads\s+in\s*\(([^)]*)\)")
+_GENERIC_CONSTANT = re.compile(r'%([\w$.-]+)\s*=\s*"arith\.constant"\(\)\s*<\{value\s*=\s*(\d+)\s*:\s*index')
+_GENERIC_LAUNCH = re.compile(r'"gpu\.launch_func"\(([^)]*)\)\s*<\{[^\n]*?\bkernel\s*=\s*@([\w$.-]+)::@([\w$.-]+)'
+                             r"[^\n]*?operandSegmentSizes\s*=\s*array<i32:\s*(\d+)")
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ def has_kernels(text: str) -> bool:
 def skip_host_function(parser: Parser) -> str:
     """Skip the function or global at a parser's next token; returns its text."""
     start, content = next_token(parser).span.start, next_token(parser).span.input.content
+    generic = next_token(parser).kind is MLIRTokenKind.STRING_LIT  # "func.func"() <{...}> ({...}) {...} : () -> ()
     parser._consume_token()  # private: the public methods consume what they parse, and this is not parsed
     depth, previous = 0, ""
     while next_token(parser).kind is not MLIRTokenKind.EOF:
@@ -76,7 +80,7 @@ def skip_host_function(parser: Parser) -> str:
             break
         depth += (token.text in ("{", "(", "[")) - (token.text in ("}", ")", "]"))
         parser._consume_token()  # private, as above
-        if depth == 0 and token.text == "}" and previous != "attributes":
+        if depth == 0 and token.text == "}" and previous != "attributes" and not generic:
             break
         if depth == 0:
             previous = token.text
@@ -85,19 +89,27 @@ def skip_host_function(parser: Parser) -> str:
 
 def _ends_declaration(text: str, kind: MLIRTokenKind) -> bool:
     """Whether a token after a declaration begins another construct."""
-    return text == "}" or kind is MLIRTokenKind.PERCENT_IDENT or \
+    return text == "}" or kind is MLIRTokenKind.PERCENT_IDENT or (kind is MLIRTokenKind.STRING_LIT and "." in text) or \
         (kind is MLIRTokenKind.BARE_IDENT and ("." in text or text == "module"))
 
 
 def launches(function: str) -> dict[tuple[str, str], Launch]:
     """Launches in a host function's text, by the names of module and kernel; contradicting ones are unknown."""
     text = _COMMENT.sub("", function)
-    constants = {name: int(number) for name, number in _CONSTANT.findall(text)}
+    constants = {name: int(number) for pattern in (_CONSTANT, _GENERIC_CONSTANT)
+                 for name, number in pattern.findall(text)}
     found: dict[tuple[str, str], Launch] = {}
-    for module, kernel, blocks, threads in _LAUNCH.findall(text):
+    for module, kernel, blocks, threads in [*_LAUNCH.findall(text), *_generic_launches(text)]:
         launch = Launch(_listed_counts(blocks, constants), _listed_counts(threads, constants))
         found[module, kernel] = joined(found.get((module, kernel)), launch)
     return found
+
+
+def _generic_launches(text: str) -> Iterator[tuple[str, str, str, str]]:
+    """Module, kernel, blocks and threads of launches in the generic form, behind what they wait for."""
+    for operands, module, kernel, waits in _GENERIC_LAUNCH.findall(text):
+        sizes = operands.split(",")[int(waits):]
+        yield module, kernel, ",".join(sizes[:3]), ",".join(sizes[3:6])
 
 
 def joined(first: Launch | None, second: Launch) -> Launch:
@@ -117,6 +129,8 @@ def _listed_counts(listed: str, constants: dict[str, int]) -> Counts | None:
     return x, y, z
 
 
+_MOST = (1 << 31) - 1
+"""Largest size of a launch along a dimension."""
 _HOME, _KERNEL = "gpu.module", "gpu.kernel"
 _BLOCK_SIZES = ("known_block_size", "gpu.known_block_size")
 _GRID_SIZES = ("known_grid_size", "gpu.known_grid_size")
@@ -150,10 +164,19 @@ def _of_module(module: GpuModuleOp, host: Mapping[tuple[str, str], Launch]) -> I
         if not isinstance(operation, GpuFuncOp):
             continue
         launch = host.get((module.sym_name.data, operation.sym_name.data))
+        _check_sizes(operation, launch)
         attributes = {**operation.attributes, **_launch_attributes(operation.attributes, launch), _HOME: home}
         if operation.kernel is not None:
             attributes[_KERNEL] = UnitAttr()
         yield _as_func(operation, attributes)
+
+
+def _check_sizes(kernel: GpuFuncOp, launch: Launch | None) -> None:
+    """Check that a host function launches a kernel with sizes that a launch can have."""
+    sizes = () if launch is None else (*(launch.blocks or ()), *(launch.threads or ()))
+    if (largest := max(sizes, default=0)) > _MOST:
+        raise TextError("XT2068", f"@{kernel.sym_name.data} is launched with a size of {largest}, beyond 32 bits",
+                        f"launch at most {_MOST} work-groups along a dimension", author_location(kernel))
 
 
 def _launch_attributes(attributes: Mapping[str, Attribute], launch: Launch | None) -> dict[str, Attribute]:

@@ -241,6 +241,11 @@ _COMMAS = (_transfer_read, _type_cast)
 """Rules of operations whose result's type MLIR writes behind a comma."""
 
 
+def of_sketch(sketch: Sketch) -> Operation:
+    """Operation of the parts of one, which were read in the generic form."""
+    return _RULES[sketch.name](sketch)
+
+
 def read_operation(parser: Any, name: str, span: Any) -> Operation:
     """Parse an operation after its name."""
     rule = _RULES[name]

@@ -87,11 +87,39 @@ def test_what_is_no_location_is_an_error_at_the_line(location: str) -> None:
     assert "kernel.mlir:9" in str(caught.value)
 
 
-def test_debug_information_of_mlir_opt() -> None:
-    options = ["--mlir-print-debuginfo", "--canonicalize"]
+@pytest.mark.parametrize("options", [("--mlir-print-debuginfo", "--canonicalize"),
+                                     ("--mlir-print-debuginfo", "--mlir-print-op-generic")], ids=" ".join)
+def test_debug_information_of_mlir_opt(options: tuple[str, ...]) -> None:
     done: Any = subprocess.run([require_mlir_opt(), *options], input=TEXT, text=True, capture_output=True, check=True)
     assert done.stdout.count("loc(") > 10
     launched(done.stdout, Execution("numpy", "pvc"))
+
+
+LOOP = """
+func.func @counted(%C: memref<8x16xf32>, %n: i32) {
+  %lower = arith.constant 100 : i8
+  %upper = arith.trunci %n : i32 to i8
+  %step = arith.constant 50 : i8
+  %zero = arith.constant dense<0.0> : vector<8x16xf32>
+  %r = scf.for unsigned %i = %lower to %upper step %step iter_args(%v = %zero) -> (vector<8x16xf32>) : i8 {
+    %f = arith.uitofp %i : i8 to f32
+    %b = vector.broadcast %f : f32 to vector<8x16xf32>
+    %w = arith.addf %v, %b : vector<8x16xf32>
+    scf.yield %w : vector<8x16xf32>
+  }
+  %t = xegpu.create_nd_tdesc %C : memref<8x16xf32> -> !xegpu.tensor_desc<8x16xf32>
+  xegpu.store_nd %r, %t[0, 0] : vector<8x16xf32>, !xegpu.tensor_desc<8x16xf32>
+  return
+}
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--mlir-print-op-generic",)], ids=("custom", "generic"))
+def test_a_loop_that_compares_as_unsigned_integers(options: tuple[str, ...]) -> None:
+    done: Any = subprocess.run([require_mlir_opt(), *options], input=LOOP, text=True, capture_output=True, check=True)
+    c = np.zeros((8, 16), np.float32)
+    xt.parse(done.stdout)["counted"].on("numpy", target="pvc")[1](c, np.int32(210))
+    assert (c == 100 + 150 + 200).all()
 
 
 @pytest.mark.parametrize(("old", "new"), [

@@ -130,3 +130,21 @@ def test_a_function_is_refused(case: str) -> None:
     with pytest.raises(xt.XeError) as raised:
         xt.parse(text)
     assert raised.value.code == code
+
+
+@pytest.mark.parametrize("sizes", ["blocks in (%large, %one, %one) threads in (%one, %one, %one)",
+                                   "blocks in (%one, %one, %one) threads in (%one, %large, %one)"])
+def test_a_launch_beyond_32_bits_is_refused(sizes: str) -> None:
+    with pytest.raises(xt.TextError, match="XT2068") as caught:
+        xt.parse(f"""func.func @main(%A: memref<8x16xf32>) {{
+  %one = arith.constant 1 : index
+  %large = arith.constant 9223372036854775807 : index
+  gpu.launch_func @m::@f {sizes} args(%A : memref<8x16xf32>)
+  return
+}}
+gpu.module @m {{
+  gpu.func @f(%A: memref<8x16xf32>) kernel {{
+    gpu.return
+  }}
+}}""", "kernel.mlir")
+    assert "kernel.mlir:8" in str(caught.value)

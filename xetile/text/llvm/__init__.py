@@ -22,17 +22,20 @@ from xegpu.interop.llvm.dialect import context
 from xegpu.interop.llvm.import_blocks import needs_blocks
 from xegpu.interop.llvm.import_matrix import allocate_shared
 from xegpu.interop.llvm.importer import LANES
+from xegpu.ir.assembly_format import WordAttr
 from xegpu.ir.kernel_attributes import SUBGROUPS
 from xegpu.mlir.vector import ShapeCastOp
 from xegpu.passes.normalize import Normalize
 from xegpu.rewrite.dce import erase
 from xegpu.rewrite.verifier import verify
+from xegpu.support.lookahead import next_token
 from xetile.dialect.stage import FIRST, RECORDED, STAGE, is_supervector, run_pass
 from xetile.text import xegpu_ops
 from xetile.text.canonicalize.reshape import lower_reshape
 from xetile.text.llvm import tile_level
 from xetile.text.llvm.signatures import describe_arguments, store_results
 from xetile.text.reader import FOREIGN_READERS, Reader
+from xetile.text.reader.generic_form import order_operands
 
 _COMMENT = re.compile(r"//[^\n]*")
 _SIGNS = re.compile(r"#xegpu\.(layout|slice|range|mem_layout)\b|xegpu\.(create_mem_desc|mem_desc|truncf|dpas_mx)\b"
@@ -41,6 +44,8 @@ _SIGNS = re.compile(r"#xegpu\.(layout|slice|range|mem_layout)\b|xegpu\.(create_m
                     r"|xegpu\.store_nd\s+%[\w$.#-]+\s*,\s*%[\w$.#-]+\s*\["
                     r"|xegpu\.(load|prefetch)\s+%[\w$.#-]+\s*\[|xegpu\.store\s+%[\w$.#-]+\s*,\s*%[\w$.#-]+\s*\["
                     r"|xegpu\.create_nd_tdesc\s+%[\w$.#-]+\s*(:|\[|\{|,\s*shape\b)"
+                    r'|"xegpu\.(load|store|prefetch|load_matrix|store_matrix)"\s*\(|"xegpu\.\w+"[^\n]*\bconst_(offsets|shape)\b'
+                    r'|"xegpu\.create_nd_tdesc"[^\n]*\boperandSegmentSizes = array<i32: \d+, \d+, \d+>|#xegpu<'
                     r"|func\s+@[\w$.-]+\([^)]*\)\s*->\s*\(?vector<[^{]*\{[^}]*\bxegpu\.")
 _THREADS = ("known_block_size", "gpu.known_block_size")
 LANES_OF_TEXT = "xegpu.written_for"
@@ -66,6 +71,19 @@ class LLVMReader(Reader):
     def __init__(self, text: str, name: str) -> None:
         super().__init__(text, name)
         self.ctx = context()
+
+    def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
+        operation = super()._parse_generic_operation(op_type)
+        order_operands(operation)
+        return operation
+
+    def _parse_extended_type_or_attribute(self, attr_or_dialect_name: str, is_type: bool) -> Any:
+        """Parse a type or attribute of a dialect, also ``#xegpu<fence_scope workgroup>``: a word with its kind."""
+        if is_type or attr_or_dialect_name != "xegpu" or next_token(self).text != "<":
+            return super()._parse_extended_type_or_attribute(attr_or_dialect_name, is_type)
+        with self.in_angle_brackets():
+            self.parse_identifier()
+            return WordAttr(self.parse_identifier())
 
 
 def converted(function: func.FuncOp) -> ModuleOp:

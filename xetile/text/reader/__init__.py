@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     ModuleOp,
+    StringAttr,
     f16,
     f32,
 )
@@ -35,6 +36,7 @@ from xetile.text.gpu_module import Launch, has_kernels, joined, launches, skip_h
 from xetile.text.grammar import Bits16Type, Custom
 from xetile.text.parse_hints import COMPARE
 from xetile.text.reader.dense_literals import DenseLiteralParser
+from xetile.text.reader.generic_form import DECLARED, SKETCHED, complete, read_barrier_scope, sketched
 from xetile.text.reader.locations import LocationParser
 from xetile.text.types import (
     SCATTERED,
@@ -187,10 +189,11 @@ class Reader(LocationParser, DenseLiteralParser):
     def _pass_over_host(self) -> bool:
         """Skip a function beside a gpu.module, recording its launches."""
         if not self._has_kernels or "gpu" in self._parser_state.dialect_stack or \
-                next_token(self).text not in ("func.func", "memref.global"):
+                next_token(self).text.strip('"') not in ("func.func", "memref.global"):
             return False
         for name, launch in launches(skip_host_function(self)).items():
             self.host[name] = joined(self.host.get(name), launch)
+        self.parse_optional_location()
         return True
 
     def parse_operation(self) -> Operation:
@@ -257,9 +260,13 @@ class Reader(LocationParser, DenseLiteralParser):
                  "even; or compute the wanted neighbour from that", next_token(self).span)
 
     def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
+        if isinstance(op_type, Custom) and op_type.name in SKETCHED:
+            return super()._parse_generic_operation(sketched(self, op_type))
         if isinstance(op_type, Custom):
-            op_type = super()._get_op_by_name(op_type.name)
-        return super()._parse_generic_operation(op_type)
+            op_type = DECLARED.get(op_type.name) or super()._get_op_by_name(op_type.name)
+        operation = super()._parse_generic_operation(op_type)
+        complete(operation)
+        return operation
 
     def parse_optional_type(self) -> Any:
         """Parse an optional type: also ``tile<...>``, ``float``, and memrefs in the specification's spelling."""
@@ -305,6 +312,11 @@ class Reader(LocationParser, DenseLiteralParser):
             return TileAttr(TileEncoding(scatter=True))
         if name == "gpu.address_space" and opened:
             return read_address_space(self)
+        if name == "gpu.barrier_scope" and opened:
+            return read_barrier_scope(self)
+        if name == "vector.iterator_type" and opened:
+            with self.in_angle_brackets():
+                return StringAttr(self.parse_identifier())
         if name == "xegpu.tdesc_attr" and opened:
             return TdescAttr(TdescAttr.parse_parameter(self))
         if name in SCATTERED and not opened and not alias:
