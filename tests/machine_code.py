@@ -24,11 +24,22 @@ def twins(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """The twins of all cases that have them, for each GPU that takes the text of the case."""
     found: list[pytest.Item] = []
     for item in items:
-        if isinstance(item, pytest.Function) and hasattr(item, "callspec") and \
-                item.get_closest_marker("on_devices_only") is None:
-            marked = (mark.args for mark in item.iter_markers("execution"))
-            found += [_twin(item, gpu) for gpu in _gpus({*_words(item.callspec.params.values()), *_words(marked)})]
+        if isinstance(item, pytest.Function):
+            found += [_twin(item, gpu) for gpu in _gpus_of(item)]
     return found
+
+
+def has_twins(item: pytest.Item) -> bool:
+    """Whether what a case runs on the CPU device runs as machine code, too."""
+    return bool(_gpus_of(item))
+
+
+def _gpus_of(item: pytest.Item) -> Sequence[str]:
+    """GPUs for which a case has twins."""
+    if not hasattr(item, "callspec") or item.get_closest_marker("on_devices_only") is not None:
+        return ()
+    marked = (mark.args for mark in item.iter_markers("execution"))
+    return _gpus({*_words(item.callspec.params.values()), *_words(marked)})
 
 
 def chosen(cases: Sequence[pytest.Item]) -> list[pytest.Item]:

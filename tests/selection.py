@@ -4,7 +4,9 @@ The default run takes few, in which each value of each parameter occurs (strengt
 a kernel runs and, but in NumPy as it is, the kind of its target's code: each feature runs everywhere and in each kind,
 and each file has all pairs of places and targets, which its features take by turns. Of cases that have as many new
 values the cheapest is taken, as NumPy is where nothing is built. ``pytest --everything`` takes cases in which each
-pair of values of two parameters occurs (strength 2): faults of three values at once are rare.
+pair of values of two parameters occurs (strength 2): faults of three values at once are rare. There an execution is
+two values as well, its target and its place: NumPy, NumPy lowered, or a kind of code on the device. Code that runs as
+machine code with each value (machine_code.py) needs no place.
 HYPOTHESIS_PROFILE=thorough takes all. ``@pytest.mark.everything`` leaves a test or a set of parameters to
 ``--everything``.
 """
@@ -12,13 +14,14 @@ HYPOTHESIS_PROFILE=thorough takes all. ``@pytest.mark.everything`` leaves a test
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 from zlib import crc32
 
 import pytest
 
+from tests.machine_code import has_twins
 from xegpu.target.targets import TARGETS
 
 COLLECTED = pytest.StashKey[list[pytest.Item]]()
@@ -31,18 +34,21 @@ WITHOUT_CODE = ("numpy", "numpy:program")
 """Places where a kernel runs as it is, whatever target it names."""
 
 
-def covering(cases: Sequence[Mapping[str, Hashable]], strength: int = 1, costs: Sequence[int] = ()) -> list[int]:
+def covering(cases: Sequence[Mapping[str, Hashable]], strength: int = 1, costs: Sequence[int] = (),
+             taken: Collection[int] = ()) -> list[int]:
     """Greedy set cover: positions of cases, in order, that together have every value of every parameter.
 
     Args:
         cases: the parameters of each case, by name.
         strength: every combination of values of so many parameters, as far as it occurs.
         costs: of each case, of which the cheapest is taken where several have as many new values.
+        taken: positions of cases that are taken in any case.
     """
     values = [frozenset(combinations(sorted(case.items(), key=lambda item: item[0]), min(strength, len(case))))
               for case in cases]
     count = Counter(value for case in values for value in case)
-    chosen = [i for i, case in enumerate(values) if not cases[i] or any(count[value] == 1 for value in case)]
+    chosen = [i for i, case in enumerate(values)
+              if i in taken or not cases[i] or any(count[value] == 1 for value in case)]
     missing = set(count).difference(*(values[i] for i in chosen))
     while missing:
         best = max(range(len(values)), key=lambda i: (len(values[i] & missing), -costs[i] if costs else 0, -i))
@@ -116,8 +122,37 @@ def kind_of_code(target: Any) -> Any:
 
 
 def everything_run(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
-    """The collected tests that ``--everything`` takes, among them the default run's, and those that it leaves out."""
-    return _split(items, covered(items, 2) | set(default_run(items)[0]))
+    """The collected tests that ``--everything`` takes, among them the default run's, and those that it leaves out.
+
+    Every function runs in each of its executions, and each pair of values of two parameters occurs, of which an
+    execution counts as two (:func:`_places`).
+    """
+    taken = set(default_run(items)[0])
+    for cases in _groups(items, "[").values():
+        positions = [i for i, case in enumerate(cases) if case in taken]
+        positions = covering([_places(case) for case in cases], 2, [*map(_cost, cases)], positions)
+        taken |= {cases[i] for i in covering([parameters(case) for case in cases], taken=positions)}
+    return _split(items, taken)
+
+
+def _places(item: pytest.Item) -> dict[str, Hashable]:
+    """The parameters of a case, with an execution as its target, and the place with the kind of code that runs there.
+
+    In NumPy one target shows what another does, as its kind of code is on the device with the same values. Code for
+    which the case has twins needs no place: they run it as machine code.
+    """
+    found: dict[str, Hashable] = {}
+    for name, value in values(item).items():
+        if not _is_execution(value):
+            found[name] = _key(value)
+            continue
+        if value.where not in WITHOUT_CODE:
+            found[f"{name}: target"] = value.target
+        if value.where in _COSTS:
+            found[f"{name}: place"] = value.where
+        elif not has_twins(item):
+            found[f"{name}: place"] = value.where.partition(":")[0], kind_of_code(value.target)
+    return found
 
 
 def _split(items: Sequence[pytest.Item], taken: set[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:

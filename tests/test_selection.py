@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.kernels import EXECUTIONS, Execution
+from tests.kernels import DEVICE, EXECUTIONS, Execution
 from tests.selection import (
     COLLECTED,
     WITHOUT_CODE,
@@ -62,23 +62,51 @@ def test_the_cheapest_of_cases_with_as_many_new_values_is_taken() -> None:
     assert sorted(case["where"] for case in chosen) == [1, 1, 2]
 
 
+class Case:
+    """A case of a function, as far as a selection looks at it: ``twins`` of it run as machine code."""
+
+    def __init__(self, function: str, execution: Execution, *, twins: bool = True, **more: Any) -> None:
+        self.callspec, self.twins = self, twins
+        self.params = {"execution": execution, **more}
+        self.nodeid = f"tests/test_f.py::{function}[{execution}-{'-'.join(map(str, more.values()))}]"
+
+    def get_closest_marker(self, name: str) -> str | None:
+        return name if name == "on_devices_only" and not self.twins else None
+
+    def iter_markers(self, name: str) -> list[Any]:
+        return []
+
+
 def test_code_of_each_kind_is_lowered() -> None:
     """Of each function of a file: a kernel that NumPy runs as it is shows nothing of its target's code."""
-    class Item:
-        def __init__(self, function: str, execution: Execution) -> None:
-            self.callspec, self.nodeid = self, f"tests/test_f.py::{function}[{execution}]"
-            self.params = {"execution": execution}
-
-        def get_closest_marker(self, name: str) -> None:
-            return None
-
     functions = [f"test_{name}" for name in "abcdefgh"]
-    taken, _ = default_run([Item(name, each) for name in functions for each in EXECUTIONS])  # type: ignore[misc]
+    taken, _ = default_run([Case(name, each) for name in functions for each in EXECUTIONS])  # type: ignore[misc]
     for name in functions:
         of_it = [item.params["execution"] for item in taken if f":{name}[" in item.nodeid]  # type: ignore[attr-defined]
         assert {each.where for each in of_it} == {each.where for each in EXECUTIONS}
         assert {kind_of_code(each.target) for each in of_it if each.where != "numpy"} == \
             {kind_of_code(target) for target in ("pvc", "dg2", "cpu")}
+
+
+@pytest.mark.parametrize("twins", [True, False])
+def test_executions_are_a_target_and_a_place(twins: bool) -> None:
+    """With each value: NumPy, NumPy lowered, kinds of code on the device that are no machine code, each target."""
+    functions, kinds = [f"test_{name}" for name in "abcdefgh"], "abcdef"
+    cases = [Case(function, each, twins=twins, kind=kind)
+             for function in functions for kind in kinds for each in EXECUTIONS]
+    taken, _ = everything_run(cases)  # type: ignore[arg-type]
+    of: defaultdict[str, dict[str, set[Execution]]] = defaultdict(lambda: {kind: set() for kind in kinds})
+    for case in taken:
+        given = case.params  # type: ignore[attr-defined]
+        of[case.nodeid.partition("[")[0].partition("::")[2]][given["kind"]].add(given["execution"])
+    for function in functions:
+        assert set().union(*of[function].values()) == {*EXECUTIONS}
+        for executions in of[function].values():
+            assert {each.where for each in executions} == {each.where for each in EXECUTIONS}
+            assert {each.target for each in executions if each.where != "numpy"} == {"pvc", "bmg", "dg2", "cpu"}
+            on_device = {each.target for each in executions if each in DEVICE}
+            assert on_device >= ({"dg2", "cpu"} if twins else {"pvc", "dg2", "cpu"})
+    assert len(taken) <= len(cases) * (0.72 if twins else 0.77)
 
 
 def test_tests_without_parameters_are_taken() -> None:
@@ -115,4 +143,6 @@ def test_every_feature_runs_in_each_of_its_executions(request: pytest.FixtureReq
     assert {name: of_all[name] for name in of_taken} == of_taken
     of_all, of_taken = (_values(items, file, names[:3], pairs=True) for items in (collected, taken))
     assert of_all == of_taken
-    assert set(taken) <= set(everything_run(collected)[0])
+    everything, _ = everything_run(collected)
+    assert set(taken) <= set(everything)
+    assert _values(collected, function, names, pairs=True) == _values(everything, function, names, pairs=True)
