@@ -24,6 +24,7 @@ from xetile.library.matmul_kernels import product, sum_of_parts
 from xetile.library.scaled_matmul import WIDENED, scaled_product, step_of
 from xetile.library.streamk import streamed_product, sum_of_shares
 from xetile.library.tile_heuristics import BLOCK_IO, NO_BLOCK_IO, Tiling
+from xetile.library.tile_heuristics import tilings as tilings_of_product
 
 Case = tuple[str, Callable[[], CompiledKernel]]
 """A kernel's name, and what lowers it."""
@@ -82,8 +83,12 @@ def _products(target: Target) -> Iterator[Case]:
                                                                parts=4)
             yield f"stream-K {shape} {dtype}", _lowering(streamed_product, operand, operand, _matrix(dtype), work,
                                                        _matrix(dtype), 1.0, 0.0, 6, 64, **tile)
-        mixed, wide = {**tiling.constants, "BK": 16, "as_type": xt.f32, "target": target}, _matrix(xt.f32)
-        yield f"matmul {shape} f16 x f32", _lowering(product, _matrix(xt.f16), wide, wide, wide, 1.0, 0.0, **mixed)
+        mixed = {**tiling.constants, "BK": _depth(xt.f32), "as_type": xt.f32, "target": target}
+        for a, b in ((xt.f16, xt.f32), (xt.f32, xt.f16), (xt.f32, xt.bf16), (xt.f16, xt.bf16)):
+            if tiling in tilings_of_product(a, b, xt.f32, target):
+                wide = _matrix(xt.f32)
+                yield f"matmul {shape} {a} x {b}", _lowering(product, _matrix(a), _matrix(b), wide, wide, 1.0, 0.0,
+                                                             **mixed)
 
 
 def _sums(target: Target) -> Iterator[Case]:

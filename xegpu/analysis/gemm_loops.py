@@ -69,16 +69,20 @@ def is_shared(operation: LoadNdOp | PrefetchNdOp | StoreNdOp) -> bool:
     return desc_of(operation.desc).block.memory_scope == "slm"
 
 
-def may_peel(loop: scf.ForOp) -> bool:
+def may_peel(loop: scf.ForOp, product: type[Operation] = DpasOp) -> bool:
     """Whether a loop may run in two parts, first the steps whose blocks lie inside their arrays (``peel-bounds``).
 
     It is straight, multiplies, loads something without 2D block IO, and has no barrier but those of cooperative loads:
     a barrier must be one and the same for all subgroups, so that they may not leave the first part at different times.
+
+    Args:
+        loop: the loop.
+        product: the operation that multiplies.
     """
     body = loop.body.block.ops
     accesses = {desc_of(operation.desc).block.access for operation in body if type(operation) is LoadNdOp
                 and not is_shared(operation)}
-    return not accesses <= {"block"} and any(type(operation) is DpasOp for operation in body) and all(
+    return not accesses <= {"block"} and any(type(operation) is product for operation in body) and all(
         is_a(operation, _PEELED) or is_a(operation, _BARRIERS) or _is_exchange(operation)
         or (operation.has_trait(Pure) and not operation.regions) for operation in body)
 

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 
 from xegpu.analysis.register_pressure import fragment_bytes
 from xegpu.dialect.block_io import LoadNdOp, PrefetchNdOp, StoreNdOp, desc_of
-from xegpu.dialect.dpas import DpasOp
+from xegpu.dialect.dpas import DpasOp, MadOp
 from xegpu.ir.kernel_attributes import subgroup_count, subgroup_size
 from xegpu.ir.traversal import of_kind, operations
 from xegpu.rewrite.inserter import copy_module
@@ -100,4 +100,4 @@ def fragment_share(function: func.FuncOp) -> float:
     descs = [desc_of(message.desc) for message in messages]
     if all(desc.block.memory_scope == "slm" or desc.block.access == "block" for desc in descs):
         return _WITH_SHARED if any(desc.block.memory_scope == "slm" for desc in descs) else FOR_FRAGMENTS
-    return _WITH_PRODUCTS if of_kind(function, DpasOp) else _WITH_ADDRESSES
+    return _WITH_PRODUCTS if of_kind(function, DpasOp, MadOp) else _WITH_ADDRESSES

@@ -34,7 +34,7 @@ from xetile.library.padding import copied_where_cheaper
 from xetile.library.remainder import ALL, parts
 from xetile.library.stacked_products import launch_stacked, stacked_product, stacks
 from xetile.library.streamk import streamed_product, sum_of_shares
-from xetile.library.tile_heuristics import Tiling, choose, plans, with_one_subgroup
+from xetile.library.tile_heuristics import Tiling, choose, plans, tilings, with_one_subgroup
 
 
 @planned
@@ -272,7 +272,8 @@ def _launch_part(a: Operand, b: Operand, c: Operand, bias: Operand | None, epilo
     (rows, columns), depth, batch = c.shape[-2:], a.shape[-1], math.prod(c.shape[:-2])
     engine = engine_type(a.dtype, b.dtype)
     sums = _sums(engine)
-    size = rows, columns, depth, batch, engine if engine.is_float else dtypes.i8, device
+    size = (rows, columns, depth, batch, engine if engine.is_float else dtypes.i8, device,
+            tilings(a.dtype, b.dtype, engine, device))
     if copies:
         prepared = copied_where_cheaper(a, b, c, plans(*size, sharing=sharing), engine, device, _executor_of(c),
                                         added=epilogue.beta != 0)

@@ -93,6 +93,22 @@ rate. A subgroup of 64 x 64 gains some percent more, and takes twice as long to 
 stored (:func:`with_one_subgroup`)."""
 
 
+def tilings(a: DType, b: DType, engine: DType, target: Target) -> Sequence[Tiling]:
+    """Tilings of a product of two operands, the largest first.
+
+    Where registers are 32 bytes long, the largest has no room for both operands as they are loaded and as they are
+    multiplied.
+
+    Args:
+        a, b: element types of the operands.
+        engine: the element type that they are multiplied as.
+        target: the device that code is generated for.
+    """
+    if target.fuses_loads or target.block_io:
+        return CPU if target.fuses_loads else BLOCK_IO
+    return NO_BLOCK_IO[1:] if engine.is_float and engine not in (a, b) else NO_BLOCK_IO
+
+
 def with_one_subgroup(tiling: Tiling, rows: int, dtype: DType) -> Tiling:
     """Tiling for work-groups of one subgroup each.
 

@@ -14,8 +14,9 @@ any. A load takes part whose position is the counter, values from before the loo
 for each other in a step, they must leave the first loop together: then the box that is checked has the blocks of all of
 them.
 
-On a CPU, loops that load and store blocks along their rows take part with all of both: where a branch depends on
-the counter, its compiler masks what follows.
+Loops of multiply-adds take part where registers have room for all that a step reads. On a CPU, loops that load and
+store blocks along their rows take part with all of both: where a branch depends on the counter, its compiler masks what
+follows.
 
 A loop of the two that keeps loads with a check, and computes with elements of the fragments that it carries
 (``%acc * %scale`` in an attention kernel), is marked ``xegpu.disable_rotate``. Intel's compiler puts the reads of such
@@ -47,18 +48,21 @@ from xegpu.analysis.block_position import (
 )
 from xegpu.analysis.dataflow.integer_range import Ranges
 from xegpu.analysis.gemm_loops import has_barrier, may_peel
+from xegpu.analysis.register_pressure import loop_bytes
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, SetNdOffsetsOp, StoreNdOp, desc_of
 from xegpu.dialect.bounds import ALIGNMENT, InBoundsOp, is_row_of_words, is_unaligned_copy, row_bits
-from xegpu.dialect.dpas import DpasOp
+from xegpu.dialect.dpas import DpasOp, MadOp
 from xegpu.dialect.types import TensorDesc
 from xegpu.ir.kernel_attributes import function_of, subgroup_size
 from xegpu.ir.matchers import DISABLE_ROTATE, DISABLE_UNROLL, MAIN_LOOP, main_loop_of, number
 from xegpu.ir.region_branch import for_loops
 from xegpu.mlir.arith import SelectOp
+from xegpu.passes.grf_mode import fragment_share
 from xegpu.passes.loops.interleave_columns import reads_on
 from xegpu.passes.loops.unroll import split_loop
 from xegpu.rewrite.inserter import Inserter, rewrite_in_place
 from xegpu.rewrite.offsets import index_of
+from xegpu.target.grf_mode import requested_registers
 from xegpu.target.targets import Target
 
 _Box = tuple[int, int, int, int]
@@ -76,11 +80,24 @@ class PeelBounds:
 
     def apply(self, module: ModuleOp) -> ModuleOp:
         """The module with peeled loops; itself where no loop reads blocks by rows."""
-        peeled = rewrite_in_place(module, partial(_candidates, may_peel), _reads, partial(_peel, for_gpu=True))
+        peeled = rewrite_in_place(module, partial(_candidates, self._may_peel), _reads, partial(_peel, for_gpu=True))
         if not self.target.is_cpu:
             return peeled
         return rewrite_in_place(peeled, partial(_candidates, _goes_along_rows), _accesses,
                                 partial(_peel, for_gpu=False))
+
+    def _may_peel(self, loop: scf.ForOp) -> bool:
+        """Whether a loop may be peeled: one of multiply-adds where registers have room for all rows of a step at once.
+
+        Without a branch between them, all are read first.
+        """
+        return may_peel(loop) or (not self.target.is_cpu and may_peel(loop, MadOp) and self._has_room(loop))
+
+    def _has_room(self, loop: scf.ForOp) -> bool:
+        function = function_of(loop)
+        registers = requested_registers(function) or min(self.target.registers)
+        needed = loop_bytes(loop) * subgroup_size(loop) / self.target.register_bytes
+        return needed <= fragment_share(function) * registers
 
 
 def _candidates(may: Callable[[scf.ForOp], bool], around: Operation) -> list[scf.ForOp]:
@@ -236,7 +253,7 @@ def _branches(loop: scf.ForOp) -> bool:
 
 def _computes_with_carried(loop: scf.ForOp) -> bool:
     """Whether a fragment that the loop carries is an operand of something other than a matrix product."""
-    return any(isinstance(argument.type, VectorType) and not isinstance(use.operation, (DpasOp, scf.YieldOp))
+    return any(isinstance(argument.type, VectorType) and not isinstance(use.operation, (DpasOp, MadOp, scf.YieldOp))
                for argument in loop.body.block.args for use in argument.uses)
 
 

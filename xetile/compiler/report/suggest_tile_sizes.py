@@ -37,7 +37,7 @@ SECONDS = 5.0
 """CPU time for which remedies are looked for, unless the caller has more: no build begins later."""
 _LONG = 60.0
 """Seconds that are proposed where the time was up; ten times those that were asked for if these are more."""
-_BUSY = 4
+_BUSY = 12
 """How many times as long it may take by the clock, on a machine that is busy with other things."""
 
 
@@ -104,7 +104,8 @@ def find_remedy(origin: Origin, kernel: Variant, target: Target, seconds: float)
     search, live = _Search(origin, kernel, seconds), kernel.live_bytes()
     tried: list[tuple[Mapping[str, int], int]] = []
     room = max(target.registers) * target.register_bytes / target.subgroup_size
-    limit = room * fragment_share(only_function(kernel.legal))
+    share = fragment_share(only_function(kernel.legal))
+    limit = room * share
     while len(tried) < _BUILDS:
         if tried and search.elapsed > seconds:
             search.cut_off = True
@@ -117,7 +118,7 @@ def find_remedy(origin: Origin, kernel: Variant, target: Target, seconds: float)
             return Remedy(change, tuple(tried))
         tried.append((change, left))
         limit = min(limit, size * _AFTER_SPILLS)
-    return Remedy(None, tuple(tried), search.cut_off, largest_vector(kernel.tiles(), target),
+    return Remedy(None, tuple(tried), search.cut_off, largest_vector(kernel.tiles(), target, share),
                   None if tried else search.smallest(), room, search.has_sizes, seconds)
 
 
