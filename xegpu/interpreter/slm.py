@@ -12,7 +12,7 @@ from xegpu.interpreter.interpreter import Interpreter, Semantics
 from xegpu.ir.dtypes import of_mlir
 
 _BEFORE = 0xA5
-"""Fill byte of uninitialised integers in SLM; uninitialised floats are NaN."""
+"""Fill byte of uninitialized integers in SLM; uninitialized floats are NaN."""
 
 
 def _allocated(machine: Interpreter, operation: AllocOp, operands: Sequence[Any]) -> np.ndarray[Any, Any]:

@@ -82,7 +82,7 @@ def pack(array: Any, dtype: DType, axis: int) -> Any:
     kind = str(array.dtype)
     if kind not in ("int4", "uint4") and np_kind(array) not in "iu":
         raise ElementTypeError("XT1069", f"the array is of {kind}, not of integers",
-                               "quantise first, as in numpy.round(array).astype(numpy.int8)")
+                               "quantize first, as in numpy.round(array).astype(numpy.int8)")
     values = array.astype("int16")
     low, high = (-8, 7) if dtype is dtypes.i4 else (0, 15)
     if array.size and (int(values.min()) < low or int(values.max()) > high):

@@ -43,7 +43,7 @@ from xetile.compiler.pipeline import STAGES, precedes
 from xetile.dialect.stage import FIRST, IN_XETILE, STAGE, TARGET, run_pass, stage_of
 from xetile.interpreter.semantics import SEMANTICS
 from xetile.passes.distribute_subgroups import is_distributed, subgroups_of
-from xetile.text.canonicalize import complete_slices, name_maps, normalise, rewrite
+from xetile.text.canonicalize import canonicalize, complete_slices, name_maps, rewrite
 from xetile.text.canonicalize.control_flow.index_loops import count_in_indices
 from xetile.text.canonicalize.control_flow.lift_cf_to_scf import lift_control_flow
 from xetile.text.canonicalize.float8 import lower_float8
@@ -168,7 +168,7 @@ def _canonicalize(module: ModuleOp) -> None:
     for function in module.body.block.ops:
         assert isinstance(function, func.FuncOp)
         if (stage := stage_of(module)) in (FIRST, "assign-wg-map", *IN_XETILE):
-            normalise(function, any_rank=stage not in IN_XETILE)
+            canonicalize(function, any_rank=stage not in IN_XETILE)
         else:
             if precedes(stage, "to-xegpu"):
                 rewrite(function)

@@ -57,7 +57,7 @@ def pack_int4(weights: Any) -> Any:
         kind = np.dtype(weights.dtype)
         if kind.kind not in "iu":
             raise ElementTypeError("XT7041", f"weights are {kind}, not integers",
-                                   "quantise first: weights.astype(numpy.uint8)")
+                                   "quantize first: weights.astype(numpy.uint8)")
         if weights.size and (int(weights.min()) < 0 or int(weights.max()) > 15):
             raise ElementTypeError("XT7042", f"weights reach from {int(weights.min())} to {int(weights.max())}",
                                    "4 bits hold 0 to 15: add 8 to signed weights and pass zeros=8")

@@ -20,7 +20,7 @@ def number(emitter: Emitter, operation: HintedOp) -> int:
     if caches is None or not (l1 or l3):
         return 0
     code = caches.code(operation.MESSAGE, l1, l3)
-    assert code is not None, "legalised"
+    assert code is not None, "legalized"
     return code
 
 

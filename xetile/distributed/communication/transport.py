@@ -34,7 +34,7 @@ _GPU_AWARE = ("I_MPI_OFFLOAD", "MPIR_CVAR_ENABLE_GPU")
 
 
 def import_mpi() -> Any:
-    """The module ``mpi4py.MPI``; importing it initialises MPI.
+    """The module ``mpi4py.MPI``; importing it initializes MPI.
 
     Raises:
         ToolError: mpi4py is not installed, or finds no MPI library.

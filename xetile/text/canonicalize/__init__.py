@@ -65,7 +65,7 @@ from xetile.text.operand_parser import RESULT_MAP
 from xetile.text.types import guess
 
 
-def normalise(function: func.FuncOp, *, any_rank: bool = False) -> None:
+def canonicalize(function: func.FuncOp, *, any_rank: bool = False) -> None:
     """Canonicalize a function at the first stages to the form that the language records.
 
     Args:
