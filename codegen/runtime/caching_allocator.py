@@ -104,7 +104,7 @@ class CachingAllocator:
         self._returned = deque[Block]()
 
     @property
-    def kept(self) -> int:
+    def free_bytes(self) -> int:
         """Bytes that nobody uses."""
         return sum(block.size for block in self._free)
 
@@ -162,7 +162,7 @@ class CachingAllocator:
             try:
                 while self._returned:
                     self._free.append(self._returned.popleft())
-                kept = self.kept
+                kept = self.free_bytes
                 while kept > self._most or len(self._free) > _MOST_BLOCKS:
                     dropped.append(self._free.pop(0))
                     kept -= dropped[-1].size

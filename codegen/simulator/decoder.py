@@ -69,7 +69,7 @@ def decode(code: bytes, target: str) -> tuple[Instruction, ...]:
         raise TargetError("XT5142", f"machine code of {target} cannot be decoded: iga64 knows none later than xe2's",
                           f"use one of {', '.join(decoded_targets())}")
     iga64 = find_iga64()
-    text = disk_cache.kept("iga64", lambda: (code, platform, *_identity(iga64)),
+    text = disk_cache.get_or_compute("iga64", lambda: (code, platform, *_identity(iga64)),
                            lambda: _disassembled(iga64, code, platform))
     return _instructions(json.loads(text))
 

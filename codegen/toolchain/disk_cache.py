@@ -118,7 +118,7 @@ def distrust() -> str | None:
     return None
 
 
-def kept(kind: str, inputs: Callable[[], tuple[str | bytes, ...]], make: Callable[[], bytes]) -> bytes:
+def get_or_compute(kind: str, inputs: Callable[[], tuple[str | bytes, ...]], make: Callable[[], bytes]) -> bytes:
     """Look up a result, or compute it with ``make`` and store it.
 
     Args:

@@ -116,7 +116,7 @@ def _ocloc_for(target: str) -> str:
 
 @cache
 def _compiled(ocloc: str, source: str | bytes, target: str, options: str, mode: str, suffix: str) -> DeviceBinary:
-    stored = disk_cache.kept("ocloc", lambda: (source, target, options, mode, *_identity(ocloc)),
+    stored = disk_cache.get_or_compute("ocloc", lambda: (source, target, options, mode, *_identity(ocloc)),
                              lambda: _stored(_compile(ocloc, source, target, options, mode, suffix)))
     size = int.from_bytes(stored[:_LENGTH], "little") + _LENGTH
     return DeviceBinary(target, stored[size:], stored[_LENGTH:size].decode())
@@ -161,7 +161,7 @@ def disassemble(binary: DeviceBinary) -> Disassembly:
         ToolError: ocloc is missing or failed, or cannot decode this device.
     """
     ocloc = find_ocloc()
-    stored = disk_cache.kept("disassembly", lambda: (binary.data, binary.target, *_identity(ocloc)),
+    stored = disk_cache.get_or_compute("disassembly", lambda: (binary.data, binary.target, *_identity(ocloc)),
                              lambda: json.dumps(_disassembled(ocloc, binary)).encode())
     return Disassembly(binary.target, {name: KernelFacts(**facts) for name, facts in json.loads(stored).items()})
 

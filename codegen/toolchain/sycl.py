@@ -75,7 +75,7 @@ def compile_sycl(text: str, *flags: str) -> bytes:
 
 @cache
 def _verified_spirv(library: Path, text: str, flags: tuple[str, ...]) -> bytes:
-    data = disk_cache.kept("spirv", lambda: (text, *flags, *_identity(library)),
+    data = disk_cache.get_or_compute("spirv", lambda: (text, *flags, *_identity(library)),
                            lambda: _compiled(library, text, flags))
     if not is_spirv(data):
         raise _changed("what came back is no SPIR-V")

@@ -158,7 +158,7 @@ def of(value: Any) -> DType:
         raise ElementTypeError("XT3270", f"{value!r} is not an element type", f"use one of: {names}") from None
 
 
-def whole(dtype: DType) -> DType:
+def byte_addressable(dtype: DType) -> DType:
     """Check that elements of ``dtype`` are a whole number of bytes, and return it.
 
     Raises:

@@ -284,4 +284,4 @@ def _element_type(name: str, dtype: np.dtype[Any]) -> DType:
         element = dtypes.of(dtype)
     except ElementTypeError as error:
         raise no_element_type(name, f"type {dtype}", f"{_hint_for_element_type(name, dtype)}; {error.hint}") from None
-    return dtypes.whole(element)
+    return dtypes.byte_addressable(element)

@@ -205,7 +205,7 @@ def element_type(dtype: Any, *, stored: bool = False) -> DType:
         ElementTypeError: no such type, or one of 4 bits.
     """
     try:
-        return dtypes.of(dtype) if stored else dtypes.whole(dtypes.of(dtype))
+        return dtypes.of(dtype) if stored else dtypes.byte_addressable(dtypes.of(dtype))
     except ElementTypeError as error:
         raise error.at(current().location()) from None
 

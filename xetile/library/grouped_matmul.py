@@ -136,7 +136,8 @@ def _problem(index: int, a: Any, b: Any, out: Any, out_dtype: Any) -> Problem:
     check_shapes(left, right)
     shape = left.shape[0], right.shape[1]
     if out is None:
-        kind = result_type(left.dtype, right.dtype) if out_dtype is None else dtypes.whole(dtypes.of(out_dtype))
+        kind = result_type(left.dtype, right.dtype) if out_dtype is None else \
+            dtypes.byte_addressable(dtypes.of(out_dtype))
         return left, right, empty_like_input(left, shape, kind)
     result = Operand.of(f"out[{index}]", out)
     check_result_shape(result, shape)

@@ -153,7 +153,7 @@ def result_dtype(a: DType, b: DType, epilogue: Epilogue, bias: Any, wanted: Any)
     """Element type of a product's result: the wanted one, else by NumPy's rules and the epilogue."""
     engine = engine_type(a, b)
     if wanted is not None:
-        return dtypes.whole(dtypes.of(wanted))
+        return dtypes.byte_addressable(dtypes.of(wanted))
     if engine.is_float:
         return result_type(a, b)
     floats = epilogue.makes_floats or (bias is not None and Operand.of("bias", bias).dtype.is_float)

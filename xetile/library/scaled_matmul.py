@@ -98,7 +98,7 @@ def scaled_matmul(a: Any, b: Any, a_scale: Any = None, b_scale: Any = None, *,
         check_matrices(left, right)
         check_shapes(left, right)
         shape = left.shape[0], right.shape[1]
-        kind = dtypes.f32 if out_dtype is None else dtypes.whole(dtypes.of(out_dtype))
+        kind = dtypes.f32 if out_dtype is None else dtypes.byte_addressable(dtypes.of(out_dtype))
         result = result_for(out, left, shape, kind)
         vectors = Vectors(vector_of("a_scale", a_scale, left, shape[0], column=True),
                           vector_of("b_scale", b_scale, left, shape[1]), vector_of("bias", bias, left, shape[1]))

@@ -47,7 +47,7 @@ def test_a_block_is_taken_again_where_it_fits(queue: Any) -> None:
     assert pool.take(queue, first.size + 1) is not first
     assert pool.take(dpctl.SyclQueue(DEVICE_FILTER), 1000) is not first
     assert pool.take(queue, 900) is first
-    assert pool.kept == 0
+    assert pool.free_bytes == 0
     views = [first.views("a layout", lambda memory: [memory]) for _ in range(2)]
     assert views[0] is views[1]
 
@@ -60,15 +60,15 @@ def test_what_was_given_back_first_is_freed_first(queue: Any) -> None:
     blocks = [pool.take(queue, 2048) for _ in range(3)]
     for block in blocks:
         pool.give_back(block, ended)
-    assert pool.kept == 2 * blocks[0].size <= 6000
+    assert pool.free_bytes == 2 * blocks[0].size <= 6000
     assert [pool.take(queue, 2048) for _ in range(2)] == blocks[:0:-1]
     huge = pool.take(queue, 10000)
     pool.give_back(huge, ended)
-    assert pool.kept == 0
+    assert pool.free_bytes == 0
     pool.give_back(blocks[0], ended)
     with pytest.raises(DeviceError, match="XT5024"):
         pool.take(queue, 1 << 60)
-    assert pool.kept == 0  # what was kept was freed before
+    assert pool.free_bytes == 0  # what was kept was freed before
 
 
 def test_large_memory_may_have_huge_pages(queue: Any) -> None:
@@ -129,12 +129,12 @@ def test_memory_comes_back_when_nothing_refers_to_it(queue: Any, holder: str, ki
     queue.wait()
     del array
     gc.collect()
-    assert allocator.kept == 0
+    assert allocator.free_bytes == 0
     other = allocator.allocate(queue, 1 << 14, kind)
     assert other._pointer != pointer
     del held
     gc.collect()
-    assert allocator.kept == 1 << 14
+    assert allocator.free_bytes == 1 << 14
     assert allocator.allocate(queue, 1 << 14, "host" if kind == "device" else "device")._pointer != pointer
     assert allocator.allocate(queue, 1 << 14, kind)._pointer == pointer
 
@@ -146,10 +146,10 @@ def test_a_buffer_of_the_host_keeps_memory(queue: Any) -> None:
     numbers = np.asarray(memoryview(memory))[5:]
     del memory
     gc.collect()
-    assert allocator.kept == 0
+    assert allocator.free_bytes == 0
     del numbers
     gc.collect()
-    assert allocator.kept == 1 << 14
+    assert allocator.free_bytes == 1 << 14
 
 
 def test_a_finalizer_does_not_wait_for_the_lock(queue: Any) -> None:
@@ -158,7 +158,7 @@ def test_a_finalizer_does_not_wait_for_the_lock(queue: Any) -> None:
     block = allocator.take(queue, 1 << 14)
     with allocator._lock:
         allocator.give_back(block)
-    assert allocator.kept == 0
+    assert allocator.free_bytes == 0
     allocator.give_back(allocator.take(queue, 1 << 10))
     assert allocator.take(queue, 1 << 14) is block
 
@@ -167,11 +167,11 @@ def test_few_blocks_are_kept_and_none_after_the_end(queue: Any) -> None:
     allocator = CachingAllocator()
     held = [allocator.allocate(queue, 1 << 13, "device") for _ in range(200)]
     del held
-    assert 0 < allocator.kept <= 64 << 13
+    assert 0 < allocator.free_bytes <= 64 << 13
     held = [allocator.allocate(queue, 1 << 13, "device")]
     allocator.close()
     del held
-    assert allocator.kept == 0
+    assert allocator.free_bytes == 0
 
 
 def test_results_of_threads_and_what_they_keep_stay_apart(queue: Any) -> None:

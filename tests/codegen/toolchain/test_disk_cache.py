@@ -45,8 +45,8 @@ def never(*_: Any, **__: Any) -> Any:
 def test_what_is_kept_and_what_is_a_miss(folder: Path) -> None:
     parts = ("kernel void f() {}", b"\x00\x01")
     data = bytes(range(256)) * 100
-    assert disk_cache.kept("thing", lambda: parts, lambda: data) == data
-    assert disk_cache.kept("thing", lambda: parts, never) == data
+    assert disk_cache.get_or_compute("thing", lambda: parts, lambda: data) == data
+    assert disk_cache.get_or_compute("thing", lambda: parts, never) == data
     (file,) = folder.iterdir()
     whole = file.read_bytes()
     broken = [b"", whole[:20], whole[:-1], whole[:60] + b"\xff" + whole[61:], b"other 1\n" + whole[8:], b"x" * 99,
@@ -55,7 +55,7 @@ def test_what_is_kept_and_what_is_a_miss(folder: Path) -> None:
         file.write_bytes(stored)
         assert disk_cache.find(disk_cache.key_of("thing", *parts)) is None
         assert not file.exists()
-        assert disk_cache.kept("thing", lambda: parts, lambda: data) == data
+        assert disk_cache.get_or_compute("thing", lambda: parts, lambda: data) == data
         assert file.read_bytes() == whole
     keys = [disk_cache.key_of("thing", *inputs).digest for inputs in (("ab", "c"), ("a", "bc"), ("abc",), (b"abc",))]
     assert len(set(keys)) == len(keys)
@@ -63,15 +63,15 @@ def test_what_is_kept_and_what_is_a_miss(folder: Path) -> None:
 
 def test_what_cannot_be_kept_is_made_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.write_text("no folder")
-    assert disk_cache.kept("thing", lambda: ("a",), lambda: b"made") == b"made"
+    assert disk_cache.get_or_compute("thing", lambda: ("a",), lambda: b"made") == b"made"
     assert disk_cache.entries() == []
     folder.unlink()
     monkeypatch.setenv("XETILE_CACHE", "0")
-    assert disk_cache.kept("thing", never, lambda: b"made") == b"made"
+    assert disk_cache.get_or_compute("thing", never, lambda: b"made") == b"made"
     assert not folder.exists()
     monkeypatch.setenv("XETILE_CACHE", "1")
     with pytest.raises(ZeroDivisionError):
-        disk_cache.kept("thing", lambda: ("a",), lambda: bytes(1 // 0))
+        disk_cache.get_or_compute("thing", lambda: ("a",), lambda: bytes(1 // 0))
     assert not folder.exists()
 
 
@@ -199,7 +199,7 @@ def test_a_folder_that_others_reach_is_not_used(wrong: str, folder: Path, tmp_pa
         folder.write_text("no folder")
     for _ in range(3):
         assert disk_cache.find(KEY) is None
-        assert disk_cache.kept("program", lambda: ("a",), lambda: b"made") == b"made"
+        assert disk_cache.get_or_compute("program", lambda: ("a",), lambda: b"made") == b"made"
     said = [record.message for record in caplog.records if "is not used" in record.message]
     assert len(said) == 1
     assert str(folder) in said[0]
@@ -319,7 +319,7 @@ numbers = random.Random(sys.argv[1])
 for _ in range(400):
     i = numbers.randrange(30)
     wanted = (str(i) * (200 + 37 * i)).encode() + random.Random(i).randbytes(3000)
-    assert disk_cache.kept("thing", lambda: (str(i),), lambda: wanted) == wanted
+    assert disk_cache.get_or_compute("thing", lambda: (str(i),), lambda: wanted) == wanted
     if numbers.random() < 0.01:
         disk_cache.clear()
 """

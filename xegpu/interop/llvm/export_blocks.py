@@ -180,7 +180,7 @@ def create_nd_tdesc(rewriter: Export, operation: CreateNdTdescOp) -> None:
     transposed = _is_transposed(webs, operation.result) != by_columns
     layout = None if transposed or by_columns else _lane_layout(lanes, desc.shape)
     shape = desc.shape[::-1] if by_columns else desc.shape
-    rewriter.put(operation, desc_type(shape, desc.element_type, layout), transposed, by_columns)
+    rewriter.create_descriptor(operation, desc_type(shape, desc.element_type, layout), transposed, by_columns)
 
 
 def _lane_layout(lanes: LaneMap | None, shape: tuple[int, ...]) -> LayoutAttr | None:

@@ -193,8 +193,9 @@ class Export(Rewriter):
             address = self.add(address, self.index(arith.MuliOp, elements, self.constant(bytes_)))
         return self.emit(arith.IndexCastOp(address, i64))
 
-    def put(self, operation: DescribedOp, result: DescType, by_address: bool = False, transposed: bool = False) -> None:
-        """Rule of init operations: a descriptor of the array, and two offsets.
+    def create_descriptor(self, operation: DescribedOp, result: DescType, by_address: bool = False,
+                          transposed: bool = False) -> None:
+        """Rule of init operations: create a descriptor of the array, and two offsets.
 
         Args:
             operation: the init operation.

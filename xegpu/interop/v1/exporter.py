@@ -76,7 +76,7 @@ class _Export(Rewriter):
             desc = replace(desc, sg_map=earlier_map(desc.sg_map, desc.dtype.bits))
         return OlderDescType(desc)
 
-    def same(self, kind: type[Operation], operation: Operation, result: Attribute | None = None,
+    def clone_as(self, kind: type[Operation], operation: Operation, result: Attribute | None = None,
              **more: Attribute | None) -> Operation:
         """Clone as the version 1 operation of the same name, with the mode of its descriptor."""
         mapped = any(desc_of(value).sg_map is not None for value in (*operation.operands, *operation.results)
@@ -106,7 +106,7 @@ class _Export(Rewriter):
 
 def _same_form(kind: type[Operation]) -> Rule:
     """Rule of an operation with the same form in both versions."""
-    return lambda rewriter, operation: rewriter.same(kind, operation)
+    return lambda rewriter, operation: rewriter.clone_as(kind, operation)
 
 
 def _load_nd(rewriter: _Export, operation: LoadNdOp) -> None:
@@ -117,7 +117,7 @@ def _load_nd(rewriter: _Export, operation: LoadNdOp) -> None:
         result = VectorType(desc.element_type, _split(desc.shape, 32 // desc.dtype.bits))
     elif desc.sg_map != earlier.sg_map:
         result = VectorType(desc.element_type, loaded_shape(earlier, False))
-    new = rewriter.same(dialect.LoadNdOp, operation, result, packed=None,
+    new = rewriter.clone_as(dialect.LoadNdOp, operation, result, packed=None,
                         vnni_axis=None if axis is None else IntegerAttr(axis, i64))
     rewriter.set(operation.result, new.results[0], _WORDS if words else None)
 
@@ -169,7 +169,7 @@ def _dpas(rewriter: _Export, operation: DpasOp) -> None:
 
 def _create_tdesc(rewriter: _Export, operation: gather_scatter.CreateTdescOp) -> None:
     chunk = gather_scatter.scatter_of(desc_of(operation.result)).chunk_size
-    rewriter.same(dialect.SAME_FORM[gather_scatter.CreateTdescOp], operation,
+    rewriter.clone_as(dialect.SAME_FORM[gather_scatter.CreateTdescOp], operation,
                   chunk_size_per_lane=IntegerAttr(chunk, i64) if chunk > 1 else None)
 
 

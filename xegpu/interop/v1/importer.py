@@ -118,7 +118,7 @@ class _Import(Rewriter):
         gone = ("mode", "chunk_size_per_lane", *drop)
         return {name: value for name, value in operation.properties.items() if name not in gone}
 
-    def same(self, kind: type[Operation], operation: Operation) -> None:
+    def clone_as(self, kind: type[Operation], operation: Operation) -> None:
         """Clone as the present operation of the same name; undeclared hints become discardable attributes."""
         declared = kind.get_irdl_definition().properties  # type: ignore[attr-defined]
         properties = self.properties(operation)
@@ -145,7 +145,7 @@ def _with_lanes(values: list[ConvertedValues], others: list[ConvertedValues]) ->
 
 def _same_form(kind: type[Operation]) -> Rule:
     """Rule of an operation with the same form in both versions."""
-    return lambda rewriter, operation: rewriter.same(kind, operation)
+    return lambda rewriter, operation: rewriter.clone_as(kind, operation)
 
 
 def _load_nd(rewriter: _Import, operation: dialect.LoadNdOp) -> None:

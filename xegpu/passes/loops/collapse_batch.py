@@ -76,7 +76,7 @@ class CollapseBatch:
     def _split(self, inserter: Inserter, loop: scf.ForOp, matrices: list[Matrix]) -> None:
         from xegpu.passes.loops.batch_versions import Versions  # few kernels need these files
 
-        matrices = _taken(loop, matrices)
+        matrices = _collapsible(loop, matrices)
         if not matrices:
             return
         folding = _folding_of(loop, matrices, self.target)
@@ -94,7 +94,7 @@ def _registers(loop: scf.ForOp, target: Target) -> float:
     return mode * target.register_bytes / target.subgroup_size
 
 
-def _taken(loop: scf.ForOp, matrices: list[Matrix]) -> list[Matrix]:
+def _collapsible(loop: scf.ForOp, matrices: list[Matrix]) -> list[Matrix]:
     """The matrices that are collapsed: those that begin within a word only where several steps can be one."""
     period = max((matrix.period for matrix in matrices), default=1)
     return matrices if period == 1 or _may_repeat(loop, matrices) else \
@@ -121,7 +121,7 @@ def guarded_arrays(module: ModuleOp, target: Target) -> tuple[str, ...]:
     """
     found: dict[str, None] = {}
     for loop in _candidates(module):
-        matrices = _taken(loop, matrices_of(loop))
+        matrices = _collapsible(loop, matrices_of(loop))
         folding = _folding_of(loop, matrices, target)
         several = folding or _factor(loop, matrices, target) > 1
         exactly, folded = heights(matrices) if several else None, folding.matrices if folding else ()

@@ -228,8 +228,8 @@ def moved(inserter: Inserter, index: SSAValue, distance: int, position: int, anc
     return inserter.add(anchor, index, position * distance)
 
 
-def _kept(value: SSAValue, position: int, anchor: Operation) -> SSAValue:
-    """What all steps share."""
+def _shared(value: SSAValue, position: int, anchor: Operation) -> SSAValue:
+    """Values that all steps share."""
     return value
 
 
@@ -259,7 +259,7 @@ class RowFolder:
         begins = arith.MuliOp(maker.offsets[matrix.axis], half)
         row = self.inserter.before(maker, begins, "row")
         if matrix in self.folding.loads:
-            return {begins: partial(_kept, row), **self._load(matrix, rows // 2, row)}
+            return {begins: partial(_shared, row), **self._load(matrix, rows // 2, row)}
         kind = maker.result.type
         assert isinstance(kind, TensorDescType)
         surface = self._surface(matrix, rows, kind.with_(access="block"))
@@ -323,7 +323,7 @@ class RowFolder:
                                 result_type=vector_type((2 * half, 1), element))
             return inserter.before(anchor, ShapeCastOp(inserter.before(anchor, shuffle), (half, 2)))
 
-        found: dict[Operation, Result] = {operation: partial(_kept, operation.results[0])
+        found: dict[Operation, Result] = {operation: partial(_shared, operation.results[0])
                                           for operation in (moving, load, *parts)}
         if message.packed is not None:
             makes: list[tuple[Operation, Result]] = [(message, pairs)]

@@ -109,7 +109,7 @@ def init_tile(rewriter: TileExport, operation: tile_ops.InitTileOp) -> None:
     shape = tile.shape[::-1] if transposed else tile.shape
     # LLVM's lowering folds the transposition into the load.
     by_address = transposed or rewriter.is_transposed(operation.result)
-    rewriter.put(operation, desc_type(shape, tile.element_type, layout), by_address, transposed)
+    rewriter.create_descriptor(operation, desc_type(shape, tile.element_type, layout), by_address, transposed)
 
 
 def load_tile(rewriter: TileExport, operation: tile_ops.LoadTileOp) -> None:

@@ -126,7 +126,7 @@ class _Split:
     comparisons: list[Comparison]
 
     @property
-    def kept(self) -> SSAValue:
+    def unmasked(self) -> SSAValue:
         """The operand that is selected in the steps without masks."""
         return self.selection.lhs if self.holds else self.selection.rhs
 
@@ -161,7 +161,7 @@ def _positions(loop: scf.ForOp) -> Mapping[SSAValue, Range] | None:
 
 def _rank(split: _Split) -> tuple[bool, bool]:
     """Last the direction that takes the same number for all elements, which hides them; then the one with a branch."""
-    return isinstance(split.kept.owner, BroadcastOp), any(each.total.counter < 0 for each in split.comparisons)
+    return isinstance(split.unmasked.owner, BroadcastOp), any(each.total.counter < 0 for each in split.comparisons)
 
 
 def _split(inserter: Inserter, loop: scf.ForOp, splits: list[_Split]) -> None:
@@ -226,9 +226,9 @@ def _branch(inserter: Inserter, loop: scf.ForOp, splits: list[_Split], first: SS
 
     The selection is the last of the given ones; those before it that it selects from are left out of these steps, too.
     """
-    selection, counter, value = splits[-1].selection, loop.body.block.args[0], splits[-1].kept
+    selection, counter, value = splits[-1].selection, loop.body.block.args[0], splits[-1].unmasked
     for split in splits[-2::-1]:
-        value = split.kept if value is split.selection.result else value
+        value = split.unmasked if value is split.selection.result else value
     whole = inserter.before(selection, arith.AndIOp(
         inserter.before(selection, CmpIOp(counter, first, "sge")),
         inserter.before(selection, CmpIOp(counter, bound, "slt"))))
