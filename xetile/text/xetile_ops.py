@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.dialect.hints import LEVELS
 from xegpu.ir.dtypes import of_mlir
-from xegpu.mlir.combining_kind import bitwise_kind, kind_of
+from xegpu.mlir.combining_kind import NNAN, bitwise_kind, kind_of
 from xegpu.mlir.vector import integers
 from xegpu.support.errors import XeError
 from xetile.dialect import tile_ops
@@ -157,7 +157,11 @@ def _tile_reduce(sketch: Sketch) -> Operation:
     except XeError as error:
         sketch.fail(error.code, error.message, error.hint)
     new = TileReduceOp(kind, source, axes_of(sketch, "axes", "reduction_dims"))
-    return _finished(sketch, new, source)
+    ignores_nan = sketch.take(NNAN) is not None
+    reduced = _finished(sketch, new, source)
+    if ignores_nan:
+        reduced.attributes[NNAN] = UnitAttr()
+    return reduced
 
 
 def _tile_broadcast(sketch: Sketch) -> Operation:

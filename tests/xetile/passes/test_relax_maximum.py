@@ -267,3 +267,17 @@ def test_a_running_maximum_is_relaxed_if_it_starts_as_a_number() -> None:
     text = other_start.lower(F32, F32, F32, target="pvc").stages["relax-maximum"]  # the maximum of a step alone
     assert "tile_reduce <maxnumf>" in text
     assert "arith.maximumf" in text
+
+
+@pytest.mark.parametrize("target", ["pvc", "dg2"])
+def test_every_stage_reads_back_with_its_flag(target: str) -> None:
+    x = np.arange(ROWS * COLUMNS, dtype=np.float32).reshape(ROWS, COLUMNS) % 7
+    lowered = softmax.lower(F32, F32, target=target)
+    flagged = [name for name, text in lowered.stages.items() if "nnan" in text]
+    assert {"relax-maximum", "blocking", "legalize"} <= {*flagged}
+    p = np.exp2(x - x.max(axis=1, keepdims=True))
+    for name in flagged:
+        read, y = xt.parse(lowered.stages[name])["softmax"], np.zeros_like(x)
+        assert "nnan" in read.lower(x, y, target=target).xegpu
+        read.on("numpy:xegpu", target=target)[1](x, y)
+        np.testing.assert_allclose(y, p / p.sum(axis=1, keepdims=True), rtol=1e-6)
