@@ -364,6 +364,12 @@ def two_sizes(shape: tuple[int, ...]) -> tuple[int, int]:
 # at any element, and the matrices from which they are counted, on 4-byte boundaries.
 
 
+def repeats_row(desc: TensorDesc) -> bool:
+    """Whether a block is a row of 8 words, which both halves of 16 lanes have: a message gives it to the lower ones."""
+    lanes = desc.sg_map
+    return desc.shape == (1, 8) and desc.dtype.bits == 32 and lanes is not None and lanes.wi_layout == (1, 8)
+
+
 def valid_of(message: Any) -> tuple[int, int] | None:
     """Rows and columns of a load's or store's block that are in its matrix, if that is said; else None."""
     if message.valid is None:

@@ -29,7 +29,7 @@ from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, Stor
 from xegpu.dialect.dpas import DpasOp
 from xegpu.dialect.gather_scatter import PrefetchOp
 from xegpu.dialect.hints import keeps_nothing
-from xegpu.dialect.types import TensorDescType
+from xegpu.dialect.types import TensorDescType, repeats_row
 from xegpu.ir.matchers import number
 from xegpu.ir.memref import is_shared, static_form
 from xegpu.ir.use_def import root_definitions
@@ -170,7 +170,7 @@ def _matches(kind: str, bits: int, columns: int, desc: SSAValue) -> bool:
     if kind == "prefetch":
         return True
     per_lane = 2 if bits == 8 and columns == 32 else 1
-    rows = 2 if columns == 8 else 1
+    rows = 1 if columns != 8 or (kind == "read" and repeats_row(desc_of(desc))) else 2
     return lanes.wi_data == (1, per_lane) and lanes.wi_layout == (rows, columns // per_lane)
 
 

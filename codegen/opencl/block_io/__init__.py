@@ -25,6 +25,7 @@ from codegen.opencl.emitter import Emitter, Rule, atom, wrapping, zero_in_step
 from codegen.opencl.prelude.macros import NO_VISA
 from codegen.opencl.values import ArrayValue, Coordinate, Descriptor, Fragment, block_word
 from codegen.opencl.vector import shuffle_rows
+from codegen.opencl.vector.shuffle import repeated_row
 from xegpu.analysis.memory_access import access_kind
 from xegpu.dialect.block_io import (
     CreateNdTdescOp,
@@ -37,7 +38,7 @@ from xegpu.dialect.block_io import (
     desc_of,
 )
 from xegpu.dialect.bounds import InBoundsOp, NoAliasOp
-from xegpu.dialect.types import TensorDesc, valid_of
+from xegpu.dialect.types import TensorDesc, repeats_row, valid_of
 from xegpu.ir.kernel_attributes import function_of
 from xegpu.ir.memref import is_address
 from xegpu.layout import lane_map
@@ -173,6 +174,10 @@ def _load_nd(emitter: Emitter, operation: LoadNdOp) -> None:
         emitter.lines.append("#endif")
     if deinterleaved:
         shuffle_rows.deinterleave(emitter, operation.result, f"{array}[0]")
+        return
+    if repeats_row(desc):  # of which a message fills half of a register
+        word = repeated_row(emitter, f"as_uint({array}[0])")
+        emitter.assign(operation.result, fragment, [f"as_{fragment.c_type}({word})"])
         return
     fragment = fragment.renamed(tuple(f"{array}[{i}]" for i in range(count)))
     emitter.values[operation.result] = fragment

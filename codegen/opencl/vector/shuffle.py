@@ -99,6 +99,11 @@ def _fetched(emitter: Emitter, word: str, lanes: dict[int, int], lane: str, spre
     return f"{_region_function(emitter, first, region)}({word}, {source})"
 
 
+def repeated_row(emitter: Emitter, word: str) -> str:
+    """A word of 32 bits of which the upper half of 16 lanes has the lower half's."""
+    return f"{_region_function(emitter, 0, (0, _LANES // 2, 1))}({word}, get_sub_group_local_id() % {_LANES // 2}u)"
+
+
 def _region_function(emitter: Emitter, first: int, region: Region) -> str:
     """Define the function that gives lanes the words of a register region, by one instruction, and return its name.
 

@@ -20,7 +20,7 @@ from codegen.opencl.emitter import Emitter, Rule
 from codegen.opencl.values import Fragment, vector_type, width_of
 from codegen.opencl.vector.dequantize.bf16_arithmetic import Bf16Dequantization
 from codegen.opencl.vector.dequantize.functions import BYTES, LAST_IN_MANTISSA, MANTISSA_SHIFT, Dequantization
-from codegen.opencl.vector.dequantize.rows import hoist_rows, powers, rows_of
+from codegen.opencl.vector.dequantize.rows import hoist_rows, integer_of, powers, rows_of
 from codegen.opencl.vector.weight_pairs import (
     BIAS,
     SIGN,
@@ -157,7 +157,9 @@ def _function_of(emitter: Emitter, operation: DequantizeOp) -> tuple[Dequantizat
     computes_bf16 = dtype is bf16 and emitter.target.bf16_arithmetic
     dequantization = partial(Bf16Dequantization if computes_bf16 else Dequantization, flip=operation.flipped,
                              signed=operation.signed is not None,
-                             scaled=dtype is not f16 or integral_range(operation.scale) != Range(1, 1))
+                             scaled=dtype is not f16 or integral_range(operation.scale) != Range(1, 1),
+                             float_zero=dtype is bf16 and not computes_bf16 and constant is None and
+                             integer_of(operation.zero) is not None)
     if (columns := operation.columns) is not None:
         blocks, block = _blocks(columns, width) if dtype is f16 else \
             _blocks_of_floats(emitter, operation, columns, width, is_exact=zeros is not None)

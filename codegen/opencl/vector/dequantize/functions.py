@@ -54,6 +54,7 @@ class Dequantization:
         flip: which bits of the weights are inverted.
         signed: whether weights of 4 bits are then from -8 to 7: as they are if the sign is inverted, less 8.
         scaled: whether there is a scale; for bf16 there is.
+        float_zero: for bf16, whether the zero point is an f32: an integer that bf16 has, before it is converted.
     """
 
     result: DType
@@ -71,6 +72,7 @@ class Dequantization:
     flip: int = 0
     signed: bool = False
     scaled: bool = True
+    float_zero: bool = False
 
     @property
     def name(self) -> str:
@@ -83,7 +85,7 @@ class Dequantization:
         words += f"_of_whole_{self.whole}" if self.whole else ""
         words += f"_flipped_{self.flip}" if self.flip else ""
         words += "_signed" if self.signed else ""
-        words += "" if self.scaled else "_unscaled"
+        words += ("" if self.scaled else "_unscaled") + ("_less_floats" if self.float_zero else "")
         words += f"_{'scaled' if self.floats else 'biased'}_{self.block}_of_{self.blocks}" if self.blocks else ""
         return f"dequantize_to_{self.result}_from_bit_{self.shift}_of_{self.width}{words}{less}"
 
@@ -108,7 +110,7 @@ class Dequantization:
             byte = "b" if self.whole is i8 else "ub"
             yield source.upper(), byte if self.bytes else "f" if self.floats else "ud", self.source_width * 16, source
         if self.zero is None:
-            yield ("Z", "hf", 32, "zero") if self.result is f16 else ("Z", "bf", 16, "zero")
+            yield ("Z", "hf", 32, "zero") if self.result is f16 else ("Z", "f" if self.float_zero else "bf", 16, "zero")
         if self.floats:
             yield "K", "f", 16, "power"
         elif self.lanes:
@@ -149,7 +151,7 @@ class Dequantization:
     def row_types(self) -> tuple[str, str]:
         """C types of the zero point and the scale: of f16 pairs, where they are used; the bits of bf16, and of f32."""
         if self.result is bf16:
-            return "uint" if self.in_pairs and self.zero is None else "ushort", "uint"
+            return "uint" if self.float_zero or (self.in_pairs and self.zero is None) else "ushort", "uint"
         return "uint" if self.zero is None else "half", "uint" if self.scaled else "half"
 
     @property
@@ -354,7 +356,8 @@ class Dequantization:
                 scale = computed(f"({row})({scale})", f16, self.width)
             if self.bias_of_zero:
                 zero = f"({zero} - {self.bias_of_zero})"
-            zero = computed(f"({row})({zero})", self.result, self.width)
+            zero = f"({vector_type('float', self.width)})(as_float(zero))" if self.float_zero else \
+                computed(f"({row})({zero})", self.result, self.width)
             difference = computed(rounded(f"({weights} - {zero})", self.result, self.width), self.result, self.width)
             product = rounded(f"({difference} * {scale})", self.result, self.width)
             yield f"  const {halves} part{element} = as_{halves}({product});"

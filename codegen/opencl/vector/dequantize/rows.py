@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from xdsl.dialects import scf
 from xdsl.ir import Block, SSAValue
+from xdsl.utils.type import get_element_type_or_self
 
 from codegen.opencl.emitter import Emitter
 from codegen.opencl.prelude.macros import NO_VISA
@@ -15,15 +16,21 @@ from codegen.opencl.vector.dequantize.functions import Dequantization
 from codegen.opencl.vector.lane_exchange import number_table
 from codegen.opencl.vector.weight_pairs import TWICE
 from codegen.opencl.vector.word_columns import shifts
+from xegpu.analysis.dataflow.integral_floats import integral_range
 from xegpu.dialect.convert_layout import DequantizeOp
-from xegpu.ir.dtypes import bf16
+from xegpu.ir.dtypes import bf16, i32, of_mlir
 from xegpu.layout.word_columns import WordColumns
+from xegpu.mlir.arith import SIToFPOp
 
 _FORMS: dict[str, tuple[str, str, str, str]] = {
     # vISA types of the result and the row; instruction; OpenCL C.
     "paired_row": ("ud", "uw", f"mul (M1_NM, 16) R(0,0)<1> B(0,0)<1;1,0> {TWICE:#x}:ud", f"(uint)row * {TWICE:#x}u"),
     "float_row": ("f", "bf", "mov (M1_NM, 16) R(0,0)<1> B(0,0)<1;1,0>", "(uint)row << 16")}
 """Functions of the bits of a row: to pairs of 16 bits, and from bf16 to f32."""
+
+
+_LARGEST = 256
+"""Integers up to this are exact in bf16."""
 
 
 def rows_of(emitter: Emitter, operation: DequantizeOp, called: Dequantization) -> tuple[str, str]:
@@ -44,10 +51,23 @@ def hoist_rows(emitter: Emitter, loop: scf.ForOp, operation: DequantizeOp, calle
             _row(emitter, loop.parent, value, name, expression)
 
 
+def integer_of(zero: SSAValue) -> SSAValue | None:
+    """The signed integers of 32 bits of which a row of zero points in bf16 is made, if it has them all; else None."""
+    made, found = zero.owner, integral_range(zero)
+    if not isinstance(made, SIToFPOp) or found is None or not found.within(-_LARGEST, _LARGEST):
+        return None
+    return made.input if of_mlir(get_element_type_or_self(made.input.type)) is i32 else None
+
+
 def _form(emitter: Emitter, called: Dequantization, value: SSAValue, *, is_zero: bool) -> tuple[str, str]:
     """The function that brings a row into its form, and its argument; no name where the row is taken as it is."""
     (row,) = emitter.words(value)
     if called.result is bf16:
+        if is_zero and called.float_zero:
+            integer = integer_of(value)
+            assert integer is not None
+            (number,) = emitter.words(integer)
+            return "", f"as_uint(convert_float({number}))"
         if is_zero:
             return "paired_row" if called.in_pairs and called.zero is None else "", row
         return "paired_row" if called.in_pairs else "float_row", row

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import xetile as xt
 from benchmarks.trial_kernels.quantized_weights import AWQ, in_columns
 from tests.conftest import require_ocloc
-from tests.kernels import EXECUTIONS, Array, Execution
+from tests.kernels import EXECUTIONS, NUMPY, Array, Execution
 from tests.xetile.lang.matmul.test_dequantized_operands import MACHINES, ROWS, TYPES
 from xegpu.target.targets import find_target
 
@@ -137,3 +138,17 @@ def test_scales_of_rows(execution: Execution) -> None:
     c = np.full((64, 64), 99, np.float32)
     execution.bind(scaled_rows)[2](np.eye(64, dtype=np.float16), stored, scales, c)
     np.testing.assert_array_equal(c, fields * scales.astype(np.float32))
+
+
+@pytest.mark.parametrize("execution", [NUMPY, *MACHINES], ids=str)
+def test_zero_points_in_words_of_bf16(execution: Execution) -> None:
+    """As AWQ stores them, all from 0 to 15: integers, which are subtracted as floats of 32 bits."""
+    rng = np.random.default_rng(8)
+    weights, zeros = (rng.integers(0, 16, (rows, 64)) for rows in (128, 1))
+    w, z = ((each.reshape(-1, 8, 8) << np.array(AWQ)).sum(2).astype(np.uint32).view(np.int32)
+            for each in (weights, zeros))
+    scales, a = (rng.integers(1, high, size).astype(ml_dtypes.bfloat16)
+                 for high, size in ((4, (1, 64)), (3, (32, 128))))
+    c = np.zeros((32, 64), np.float32)
+    execution.bind(in_columns)[1](a, w, scales, z, c)
+    np.testing.assert_array_equal(c, a.astype(np.float32) @ ((weights - zeros) * scales.astype(np.float32)))
