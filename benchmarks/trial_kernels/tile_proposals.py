@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from benchmarks.trial_kernels import TRIALS
 from benchmarks.trial_kernels.trial import Trial
+from xegpu.support.errors import TargetError
 from xetile.compiler.report import Report
 from xetile.compiler.report.suggest_tile_sizes import Remedy
 
@@ -80,11 +81,15 @@ def _processor_time() -> float:
     return sum(os.times()[:4])
 
 
-def _proposals(targets: list[str], part: str) -> Iterator[Proposal]:
+def _proposals(targets: list[str], part: str) -> Iterator[Proposal | tuple[str, ...]]:
+    """Proposals for kernels with part of a name, and the cells of those that a target does not take."""
     for target in targets:
         for trial in TRIALS:
             if part in trial.name:
-                yield proposal(trial, target)
+                try:
+                    yield proposal(trial, target)
+                except TargetError as error:
+                    yield trial.name, target, "", error.message, "", "", ""
 
 
 def main() -> None:
@@ -95,8 +100,9 @@ def main() -> None:
     print("| " + " | ".join(_HEADS) + " |", "|" + "---|" * len(_HEADS), sep="\n")
     count = fitting = 0
     for found in _proposals(targets, part):
-        print("| " + " | ".join(found.cells()) + " |", flush=True)
-        count, fitting = count + 1, fitting + found.fits
+        if isinstance(found, Proposal):
+            count, fitting = count + 1, fitting + found.fits
+        print("| " + " | ".join(found.cells() if isinstance(found, Proposal) else found) + " |", flush=True)
     print(f"\n{fitting} of {count} kernels fit, as they are or with the tiles that are proposed")
 
 
