@@ -277,6 +277,22 @@ def test_products(gpu: str) -> None:
     np.testing.assert_array_equal(c, product(a, b, xt.f32))
 
 
+def test_f64_of_arl_waits_by_tokens() -> None:
+    """It has no pipe in order for f64: scoreboard tokens tell when results, and conversions of them, are there."""
+    @xt.kernel
+    def kernel(A, B, C):
+        v = xt.load_tile(xt.init_tile(A, (0, 0), (8, 32)))
+        v = v * v - xt.tile_reduce("add", v, 1)
+        xt.store_tile(v, xt.init_tile(B, (0, 0), (8, 32)))
+        xt.store_tile(v.to(xt.f32), xt.init_tile(C, (0, 0), (8, 32)))
+
+    a = np.random.default_rng(5).integers(-9, 10, (8, 32)).astype(np.float64)
+    b, c = np.zeros_like(a), np.zeros(a.shape, np.float32)
+    kernel.on("machine:arl")[1](a, b, c)
+    np.testing.assert_array_equal(b, a * a - a.sum(axis=1, keepdims=True))
+    np.testing.assert_array_equal(c, b)
+
+
 @pytest.mark.parametrize("compiler", ["ocloc", "sycl"])
 def test_by_spirv(compiler: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if compiler == "sycl":
