@@ -7,12 +7,12 @@ many there are.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import xetile as xt
+from benchmarks.arguments import targets_and_part
 from xegpu.ir.dtypes import DType
 from xegpu.target.targets import Target, find_target
 from xetile.compiler.compiled import CompiledKernel
@@ -196,10 +196,8 @@ def _of_rows(target: Target) -> Iterator[Case]:
 
 
 def main() -> None:
-    """Build, and print what spills; arguments are targets and ``-k PART`` of the names of cases."""
-    names = sys.argv[1:]
-    part = names[names.index("-k") + 1] if "-k" in names else ""
-    targets = [name for name in names if name not in ("-k", part)] or TARGETS
+    """Build, and print what spills."""
+    targets, part = targets_and_part("Register spills of the ready kernels.", TARGETS)
     for target in map(find_target, targets):
         count = spilling = 0
         for name, lower in kernels(target):

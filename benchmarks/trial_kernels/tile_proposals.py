@@ -8,10 +8,10 @@ the kernel is then lowered again with what was proposed, and built. Bytes in mem
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from benchmarks.arguments import targets_and_part
 from benchmarks.trial_kernels import TRIALS
 from benchmarks.trial_kernels.trial import Trial
 from xegpu.support.errors import TargetError
@@ -93,10 +93,8 @@ def _proposals(targets: list[str], part: str) -> Iterator[Proposal | tuple[str, 
 
 
 def main() -> None:
-    """Print the table, as Markdown, and how many kernels fit; arguments are targets and ``-k PART`` of names."""
-    names = sys.argv[1:]
-    part = names[names.index("-k") + 1] if "-k" in names else ""
-    targets = [name for name in names if name not in ("-k", part)] or list(TARGETS)
+    """Print the table, as Markdown, and how many kernels fit."""
+    targets, part = targets_and_part("Tiles that reports propose for the kernels of the trial, built.", TARGETS)
     print("| " + " | ".join(_HEADS) + " |", "|" + "---|" * len(_HEADS), sep="\n")
     count = fitting = 0
     for found in _proposals(targets, part):
