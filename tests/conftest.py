@@ -1,8 +1,8 @@
 """Configuration of all tests: selection of cases, missing devices and compilers, hypothesis profiles.
 
-``pytest`` runs a selection (selection.py), ``pytest --everything`` all cases. XETILE_TEST_NO_SKIP=1 turns every skip
-into a failure. HYPOTHESIS_PROFILE chooses a profile; with "thorough" every program is optimised, and :func:`chosen`
-gives full products (CONTRIBUTING.md, "How cases are chosen").
+``pytest`` runs few cases of each test, ``pytest --everything`` more (selection.py). XETILE_TEST_NO_SKIP=1 turns every
+skip into a failure. HYPOTHESIS_PROFILE chooses a profile; with "thorough" every program is optimised, and
+:func:`chosen` gives full products (CONTRIBUTING.md, "How cases are chosen").
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from codegen.toolchain.ocloc import find_ocloc
 from codegen.toolchain.sycl import find_sycl_compiler
 from tests import machine_code
 from tests.level_zero import gpu
-from tests.selection import COLLECTED, covered, default_run, everything_run
+from tests.selection import COLLECTED, covered, default_run, everything_run, everything_twins
 from xegpu.support.errors import DeviceError, ToolError
 from xetile.jit.base import BaseKernel
 from xetile.runtime.built_programs import PROGRAMS
@@ -57,7 +57,7 @@ THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--everything``, ``--machine-code`` and ``--level-zero``."""
-    parser.addoption("--everything", action="store_true", help="all tests, not the default selection")
+    parser.addoption("--everything", action="store_true", help="all tests, and more of their cases than by default")
     parser.addoption("--machine-code", action="store_true", help="the cases that run as machine code, all and alone")
     parser.addoption("--level-zero", metavar="TARGET", help="the tests that launch, on a software GPU of this target; "
                                                             "SYCL_UR_USE_LEVEL_ZERO_V2=0 or 1 chooses the adapter")
@@ -101,20 +101,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[*left_out, *(twin for twin in twins if twin not in taken)])
         items += taken
     elif config.getoption("everything"):
-        twins = machine_code.in_turn(twins)
+        taken = machine_code.in_turn(twins)
         if not THOROUGH and not _named(config):
             items[:], left_out = everything_run(items)
             config.stash[OPTIMISED] = covered(items)
-            taken = covered(twins)
+            taken = everything_twins(twins)
             config.hook.pytest_deselected(items=[*left_out, *(twin for twin in twins if twin not in taken)])
-            twins = [twin for twin in twins if twin in taken]
-        items += twins
+        items += taken
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """A line that tells a selection from all cases."""
     if _selects(config):
-        terminalreporter.write_line("A selection of the cases ran. All of them: pytest --everything")
+        terminalreporter.write_line("A selection of the cases ran. A larger one: pytest --everything")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+from itertools import count
 from typing import Any
 
 import pytest
@@ -54,10 +55,16 @@ def chosen(cases: Sequence[pytest.Item]) -> list[pytest.Item]:
 
 def in_turn(cases: Sequence[pytest.Item]) -> list[pytest.Item]:
     """One twin of each case, of the GPUs in turn."""
-    by_case: dict[str, list[pytest.Item]] = {}
+    turns = count()  # of cases that have a choice
+    return [group[next(turns) % len(group)] if len(group) > 1 else group[0] for group in by_case(cases)]
+
+
+def by_case(cases: Sequence[pytest.Item]) -> list[list[pytest.Item]]:
+    """The twins of each case."""
+    found: dict[str, list[pytest.Item]] = {}
     for case in cases:
-        by_case.setdefault(case.nodeid.rpartition("-machine:")[0], []).append(case)
-    return [group[number % len(group)] for number, group in enumerate(by_case.values())]
+        found.setdefault(case.nodeid.rpartition("-machine:")[0], []).append(case)
+    return [*found.values()]
 
 
 def gpu_of(item: pytest.Item) -> str | None:

@@ -5,8 +5,8 @@ a kernel runs and, but in NumPy as it is, the kind of its target's code: each fe
 and each file has all pairs of places and targets, which its features take by turns. Of cases that have as many new
 values the cheapest is taken, as NumPy is where nothing is built. ``pytest --everything`` takes cases in which each
 pair of values of two parameters occurs (strength 2): faults of three values at once are rare. There an execution is
-two values as well, its target and its place: NumPy, NumPy lowered, or a kind of code on the device. Code that runs as
-machine code with each value (machine_code.py) needs no place.
+two values as well, its target and its place: NumPy, NumPy lowered, a kind of code on the device, or a GPU's machine
+code. Code that runs as machine code with each value (machine_code.py) needs no place.
 HYPOTHESIS_PROFILE=thorough takes all. ``@pytest.mark.everything`` leaves a test or a set of parameters to
 ``--everything``.
 """
@@ -21,7 +21,7 @@ from zlib import crc32
 
 import pytest
 
-from tests.machine_code import has_twins
+from tests.machine_code import by_case, has_twins, in_turn
 from xegpu.target.targets import TARGETS
 
 COLLECTED = pytest.StashKey[list[pytest.Item]]()
@@ -135,11 +135,21 @@ def everything_run(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], lis
     return _split(items, taken)
 
 
+def everything_twins(twins: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """The twins that ``--everything`` takes: of cases in which each value occurs, for the GPUs in turn.
+
+    The cases are chosen first: of twins that have had their turn, those chosen from a function may all be of one GPU.
+    """
+    cases = by_case(twins)
+    taken = covered([case[0] for case in cases])
+    return in_turn([twin for case in cases if case[0] in taken for twin in case])
+
+
 def _places(item: pytest.Item) -> dict[str, Hashable]:
     """The parameters of a case, with an execution as its target, and the place with the kind of code that runs there.
 
-    In NumPy one target shows what another does, as its kind of code is on the device with the same values. Code for
-    which the case has twins needs no place: they run it as machine code.
+    In NumPy one target shows what another does, as its kind of code is on the device with the same values. Machine code
+    is each GPU's own. Code for which the case has twins needs no place: they run it as machine code.
     """
     found: dict[str, Hashable] = {}
     for name, value in values(item).items():
@@ -148,7 +158,7 @@ def _places(item: pytest.Item) -> dict[str, Hashable]:
             continue
         if value.where not in WITHOUT_CODE:
             found[f"{name}: target"] = value.target
-        if value.where in _COSTS:
+        if value.where in _COSTS or value.where.startswith("machine:"):
             found[f"{name}: place"] = value.where
         elif not has_twins(item):
             found[f"{name}: place"] = value.where.partition(":")[0], kind_of_code(value.target)

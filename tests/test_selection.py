@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from tests.kernels import DEVICE, EXECUTIONS, Execution
+from tests.machine_code import GPUS
 from tests.selection import (
     COLLECTED,
     WITHOUT_CODE,
     covering,
     default_run,
     everything_run,
+    everything_twins,
     kind_of_code,
     parameters,
     values,
@@ -107,6 +109,36 @@ def test_executions_are_a_target_and_a_place(twins: bool) -> None:
             on_device = {each.target for each in executions if each in DEVICE}
             assert on_device >= ({"dg2", "cpu"} if twins else {"pvc", "dg2", "cpu"})
     assert len(taken) <= len(cases) * (0.72 if twins else 0.77)
+
+
+def test_machine_code_is_a_place_of_each_gpu() -> None:
+    """Where a test names it: with each value, of each GPU, whose text and instructions are its own."""
+    executions = [*EXECUTIONS, *(Execution(f"machine:{gpu}", gpu) for gpu in GPUS)]
+    for twins in (True, False):
+        cases = [Case("test_a", each, twins=twins, kind=kind) for kind in "abcdef" for each in executions]
+        taken, _ = everything_run(cases)  # type: ignore[arg-type]
+        found = {(case.params["kind"], case.params["execution"].where) for case in taken}  # type: ignore[attr-defined]
+        assert found >= {(kind, f"machine:{gpu}") for kind in "abcdef" for gpu in GPUS}
+
+
+class Twin:
+    """The twin of a case, as far as a selection looks at it."""
+
+    def __init__(self, kind: str, number: int, gpu: str) -> None:
+        self.callspec, self.gpu = self, gpu
+        self.params = {"kind": kind, "number": number}
+        self.nodeid = f"tests/test_f.py::test_f[{kind}-{number}-machine:{gpu}]"
+
+
+@pytest.mark.parametrize("numbers", [1, 2, 3, 4])
+def test_twins_of_both_gpus(numbers: int) -> None:
+    """However many cases lie between those that are taken, and some have one twin."""
+    twins = [Twin(kind, number, gpu) for kind in "abcdef" for number in range(numbers)
+             for gpu in (GPUS if kind not in "be" else GPUS[1:])]
+    taken: list[Any] = everything_twins(twins)  # type: ignore[arg-type]
+    assert [each.params["kind"] for each in taken] == [*"abcdef"]
+    assert {each.params["number"] for each in taken} == {*range(numbers)}
+    assert [each.gpu for each in taken if each.params["kind"] not in "be"] == [*GPUS, *GPUS]
 
 
 def test_tests_without_parameters_are_taken() -> None:

@@ -65,8 +65,6 @@ def copied(A, B, C):
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("dtype", BITS, ids=str)
 def test_copies_keep_the_bits_of_nan(dtype: xt.DType, execution: Execution) -> None:
-    if dtype in find_target(execution.target).unsupported_types:
-        pytest.skip("the target lacks the type")
     word = BITS[dtype]
     bits = np.arange(256, dtype=np.uint32).reshape(8, 32).astype(word)
     if word is np.uint16:
