@@ -1,4 +1,4 @@
-"""Choice of the GRF mode: 128 or 256 registers a thread, as the author asks or as the fragments need.
+"""Choice of the GRF mode: 128 or 256 registers a thread, as the author asks or a register estimate says.
 
     func.func @product(...) attributes {xegpu.subgroup_size = 16} { ... }
 becomes, where its fragments take more than 128 registers leave for them,

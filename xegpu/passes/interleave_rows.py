@@ -1,4 +1,4 @@
-"""Row interleaving of A: even rows in one block, odd rows in the other, as a transposing load leaves them.
+"""Row interleaving of A: even rows in one block and odd rows in the other, with accumulators reordered once.
 
     for ... (%c0 = %zero, %c1 = %zero)               a loop, 16-bit elements, A stored by columns
       %a = load_nd %desc {transpose}                 -> vector<16x1xbf16>: 8 words of two rows each

@@ -1,4 +1,4 @@
-"""Legalization of descriptors: how each reaches memory, for a target and the arrays of a launch.
+"""Legalization of descriptors: an access kind for each, from the target and the arrays of a launch.
 
     %d = create_nd_tdesc %A, ... -> tensor_desc<32x16xbf16, #xegpu.sg_map<...>>
 becomes, where %A or the target does not allow 2D block IO,

@@ -1,4 +1,4 @@
-"""Canonicalization of XeGPU text: the forms that XeGPU.md allows, in the one that the passes work on.
+"""Canonicalization of XeGPU text: the forms that XeGPU.md allows become the ones that the passes work on.
 
     %d = create_nd_tdesc %address, [%i] : i64 -> tensor_desc<16xf32, boundary_check = false>
     %v = load_nd %d : ... -> vector<16xf32>

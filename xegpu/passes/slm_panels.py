@@ -1,4 +1,4 @@
-"""Layout of arrays in shared local memory: panels of blocks, where these save messages.
+"""Layout of arrays in shared local memory: panels of blocks where these save messages, else rows.
 
     %s = memref.alloc() : memref<32x256xbf16, 3>
 becomes

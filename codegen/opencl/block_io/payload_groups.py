@@ -49,7 +49,7 @@ _PAYLOAD = """static uint xetile_block_payload(ulong base, int width, int height
 
 @dataclass
 class _Kept:
-    """What a loop keeps for a group.
+    """Variables that a loop keeps for a group.
 
     Attributes:
         group: the group.

@@ -6,9 +6,9 @@
 becomes
     %b = xegpu.dequantize %words, %zero, %scale {shift = 4} : vector<16x1xui32>, ... -> vector<8x2xf16>
 
-Element by element each 16-bit number takes a register of its own, and the pairs are put together at the end; two rows
-of words that are paired first are dequantized 32 elements at a time. Elements may be sliced, put together or shuffled
-between any two of these operations: of each one of the operand is found which bits of which word it is. Rows are
+Element by element, each 16-bit number takes a register of its own, and pairs are assembled at the end. If two rows of
+words are paired first, 32 elements are dequantized at a time. Elements may be sliced, concatenated or shuffled between
+any two of these operations: the pass finds for each element of the operand which bits of which word it is. Rows are
 the same bits of consecutive words, or all weights of one word and then of the next (``{fields = 8}``, of bytes 2), or
 weights of words that lie along the row (``{bits, offsets}``). A row or a number of integers that is subtracted before
 the conversion becomes a zero point where no difference is rounded. Bits of weights may be inverted (``{flip = 8}``),
@@ -52,13 +52,13 @@ _EXACT = 240
 
 
 _KNOWN, _WHOLE, _WORDS, _INDEX, _SHIFT, _ZERO, _SCALE, _LANE, _FLIP, _SIGNED = _PLANES = range(10)
-"""Planes of what is known of weights: whether it is known at all; whether they are bytes; the fragment that words are
-taken from (a source of :class:`BitProvenance`), and the element of it; the lowest bit of a weight in its word; zero
-point and scale (of :class:`_Matcher`); one more than the lane of these if they are rows, else 0; which of its bits are
-inverted; and whether they have a sign."""
+"""Planes of the analysis: whether an element is known to be a weight; whether it is a byte; the fragment of its word
+(a source of :class:`BitProvenance`), and the element of that fragment; its lowest bit in the word; zero point and
+scale (of :class:`_Matcher`); one more than the lane of these if they are rows, else 0; which of its bits are inverted;
+and whether it has a sign."""
 
 _Leaf = Callable[[SSAValue], Elements]
-"""Says the elements of a value that is not put together of others."""
+"""Analysis of a value that is not assembled from others."""
 
 _Number = SSAValue | int
 """A row, or a number for all; a zero point may be a row of signed integers."""
@@ -176,7 +176,7 @@ def _packed_weights(pack: PackOp, matcher: _Matcher) -> _Weights | None:
 
 
 class _Matcher:
-    """Finds of each element of a fragment which weight it is.
+    """Analysis of fragments: the weight that each element is.
 
     Attributes:
         found: what is known, for a value and what was looked for.
@@ -213,7 +213,7 @@ class _Matcher:
         return (words, unit, lanes, bits) if fits else None
 
     def _product(self, value: SSAValue) -> Elements:
-        """Of weights times a scale, or without one."""
+        """Elements that are weights times a scale, or without one."""
         product = value.owner
         if not isinstance(product, arith.MulfOp):
             return self._difference(value)
@@ -224,7 +224,7 @@ class _Matcher:
         return _unknown(value)
 
     def _difference(self, value: SSAValue) -> Elements:
-        """Of weights less a zero point, or without one."""
+        """Elements that are weights less a zero point, or without one."""
         if not isinstance(value.owner, arith.SubfOp):
             return self._conversion(value)
         zero = _row(value.owner.rhs)
@@ -241,7 +241,7 @@ class _Matcher:
         return self._elements(source, self._signed if is_signed else self._unsigned)
 
     def _byte(self, value: SSAValue) -> Elements:
-        """Of bytes of the type that they are converted from."""
+        """Elements that are bytes of the type that they are converted from."""
         found, bits = self._field(value), self.bits.bits(value)
         if len(bits.pieces) != 1:
             return _unknown(value)
@@ -253,7 +253,7 @@ class _Matcher:
         return found
 
     def _signed(self, value: SSAValue) -> Elements:
-        """Of fields, or of signed integers that are fields less others: such small ones are exact in floats as well."""
+        """Elements that are fields, or fields less small integers: such differences are exact in floats as well."""
         owner = value.owner
         field = self._field(value)
         if not isinstance(owner, (arith.SubiOp, arith.AddiOp)) or field[_KNOWN].any():
@@ -271,13 +271,13 @@ class _Matcher:
         return self._with(found, _ZERO, zero)
 
     def _unsigned(self, value: SSAValue) -> Elements:
-        """Of fields without a sign."""
+        """Elements that are fields without a sign."""
         found = self._field(value)
         found[_KNOWN] &= found[_SIGNED] == 0
         return found
 
     def _field(self, value: SSAValue) -> Elements:
-        """Of 4 bits of a word, all others of which are zero, or copies of the last one."""
+        """Elements that are 4 bits of a word, with all other bits zero or copies of the last one."""
         found, bits = _unknown(value), self.bits.bits(value)
         here = bits.pieces[:, 3] != 0
         if not len(here):
@@ -295,7 +295,7 @@ class _Matcher:
         return found
 
     def _with(self, weights: Elements, plane: int, value: _Number) -> Elements:
-        """Weights with a zero point or a scale, of which they have none yet."""
+        """Weights with a zero point or a scale added; they have none yet."""
         weights = weights.copy()
         if plane == _ZERO:
             weights[_KNOWN] &= weights[_ZERO] == 0

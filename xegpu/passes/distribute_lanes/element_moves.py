@@ -22,13 +22,13 @@ from xegpu.layout.lane_map import LaneMap
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, shape_of, values_of
 
 Elements = np.ndarray[Any, np.dtype[np.int64]]
-"""What is known of the elements of a fragment: ``[planes, units, lanes]``."""
+"""Results of an analysis for the elements of a fragment: ``[planes, units, lanes]``."""
 LANES = 16
 """Lanes of a subgroup, on the targets that this is for."""
 
 
 def has_elements(value: SSAValue) -> bool:
-    """Whether a fragment has one column: of others nothing is known."""
+    """Whether a fragment has one column; others are not analysed."""
     return shape_of(value)[1:] == (1,)
 
 

@@ -24,7 +24,7 @@ from xegpu.support.errors import XeError
 from xegpu.target.targets import Target
 
 WORD_BITS = 32
-"""What a message transposes: several elements of a column, as in VNNI form."""
+"""Bits of the words that a message transposes: several elements of a column, as in VNNI form."""
 
 Shape = tuple[int, int]
 

@@ -29,7 +29,7 @@ from xegpu.rewrite.inserter import Inserter
 
 AnyFolding = Folding | ClippedFolding | StoredFolding
 _FARTHEST = 1 << 30
-"""Where a counter stops whose step is not known: it stays within 32 bits behind the last one."""
+"""Bound of a counter whose step is not known, so that the counter fits 32 bits after the last step."""
 
 
 @dataclass

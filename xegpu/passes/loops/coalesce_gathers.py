@@ -1,4 +1,4 @@
-"""Gather coalescing: contiguous rows are loaded by 8 bytes a lane in loop steps that mask nothing off.
+"""Gather coalescing: in loop steps without masked elements, contiguous rows are loaded by 8 bytes a lane.
 
     scf.for %k = %0 to %n step %32 {
       %row = broadcast %first [1] ; %at = addi %column, %k ; %o = addi %row, %at     // 8x16, of which this is row 3:

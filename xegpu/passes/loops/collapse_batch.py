@@ -1,4 +1,4 @@
-"""Batch collapsing in loops of small products: the matrices of a batch become rows of one (loop versioning).
+"""Batch collapsing: in loops of small products, the matrices of a batch become rows of one (loop versioning).
 
     scf.for %i = %0 to %n step %1 {
       %a = create_nd_tdesc %A, [%i, %0, %0], [%batch, %height, %width], [%distance, %pitch, %1]

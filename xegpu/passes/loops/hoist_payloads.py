@@ -1,4 +1,4 @@
-"""Payload hoisting: loop-invariant parts of block addresses, and address payloads of prefetches, leave the loop.
+"""Payload hoisting: loop-invariant parts of block addresses, and payloads of prefetches, are hoisted out of loops.
 
     scf.for %k = %0 to %n step %32 {
       %p = update_nd_offset %a, [%0, %k] ; prefetch_nd %p

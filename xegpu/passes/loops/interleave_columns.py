@@ -1,4 +1,4 @@
-"""Column interleaving of B: columns in the order in which copies of unaligned rows leave them in words.
+"""Column interleaving of B: columns in the order of copies of unaligned rows, with accumulators reordered once.
 
     %share = load_nd %from                           -> vector<8x2xbf16>: words of two rows, eight columns of them
     store_nd %share, %to                             shared local memory

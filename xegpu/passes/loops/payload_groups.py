@@ -1,4 +1,4 @@
-"""Payload groups: descriptors of transposing loads in the form from which the emitter makes their addresses.
+"""Payload groups: descriptors of transposing loads in the form from which the emitter computes their addresses.
 
     %d0 = update_nd_offset %K, [%n, %0] ; %d1 = update_nd_offset %K, [%n16, %0]      %n16 = %n + 16
     %d2 = update_nd_offset %K, [%n, %16] ; %d3 = update_nd_offset %K, [%n16, %16]

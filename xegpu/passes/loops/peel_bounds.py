@@ -1,4 +1,4 @@
-"""Bounds-check peeling: loop steps whose blocks all lie inside their arrays read them without checks.
+"""Bounds-check peeling: loop steps whose blocks all lie inside their arrays become a loop without checks.
 
     scf.for %k = %0 to %n step %32 { %d = update_nd_offset %a, [%0, %k] ; %v = load_nd %d ; ... }
 becomes, where blocks are read row by row,

@@ -1,4 +1,4 @@
-"""Instruction scheduling for register pressure: values are computed right before they are used.
+"""Instruction scheduling for register pressure: operations move close to the first use of their results.
 
     %x0 = addf %c0, %b ; %x1 = addf %c1, %b          all of one step, then all of the next
     %y0 = mulf %x0, %x0 ; %y1 = mulf %x1, %x1

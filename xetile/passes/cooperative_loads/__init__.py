@@ -1,4 +1,4 @@
-"""Cooperative loads of operands: each subgroup loads 1/N of the tile and publishes it in double-buffered SLM.
+"""Cooperative loads of operands: each subgroup loads a share of the tile and publishes it in double-buffered SLM.
 
     for ... (%t = %tA, %c = %zero)               A stored by columns; each row of subgroups uses the same rows of A
       %a = load_tile %t : tile<256x32xbf16, wg_map<sg_layout = [8, 4], sg_data = [32, 32]>>

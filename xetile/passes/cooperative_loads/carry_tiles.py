@@ -1,4 +1,4 @@
-"""Loop-carried tiles: a tile that a GEMM loop initializes in each step is carried by the loop, and advanced.
+"""Loop-carried tiles: a tile that a GEMM loop initializes in each step becomes loop-carried, and is advanced.
 
     for %k = %0 to %n step %32 {
       %t = init_tile %A, [%m, %k]

@@ -1,4 +1,4 @@
-"""Cooperative operands: what several subgroups would compute alike is computed once, and published in SLM.
+"""Cooperative operands: an operand that subgroups would compute alike is computed once, and published in SLM.
 
     scf.for %n = %0 to %end step %64 {                                      each of eight subgroups converts all of V
       %v = load_tile (init_tile %V, [%n, %0]) : tile<64x64xf8E4M3FN, wg_map<sg_layout = [8, 1], sg_data = [64, 64]>>
@@ -151,8 +151,8 @@ def _share_operands(inserter: Inserter, loop: scf.ForOp, operands: Sequence[Oper
 
 
 def _anchor(operands: Sequence[Operand], operand: Operand, end: Operation) -> Operation:
-    """Where a step loads a share of the next one: rows that are gathered at its end, since their addresses and masks
-    take registers, others behind its first product, or in front of the only one."""
+    """The operation before which a step loads a share of the next one: its end for gathered rows, whose addresses and
+    masks take registers; for others the one after its first product, or its only product."""
     if operand.is_gathered:
         return end
     first = operands[0].products[-1] if len(operands) > 1 else operands[0].products[0]

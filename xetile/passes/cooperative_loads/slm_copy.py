@@ -1,4 +1,4 @@
-"""Copies of unaligned operands through SLM: a subgroup copies rows, and loads blocks.
+"""Copies of unaligned operands through SLM: each subgroup copies rows of its own operand, and loads blocks.
 
     %t = init_tile %B, [%k, %n] : tile<32x64xbf16>                          B of 50257 columns
     %b = load_tile %t : -> vector<32x64xbf16>                               B of products

@@ -1,4 +1,4 @@
-"""Transposition of A through SLM: a subgroup stores rows of A's transpose, and loads rows of A.
+"""Transposition of A through SLM: each subgroup stores rows of A's transpose, and loads rows of A.
 
     %t = init_tile %A, [%m, %k] : tile<32x32xbf16, order = [0, 1]>          A stored by columns
     %a = load_tile %t : -> vector<32x32xbf16>                               A of products

@@ -1,4 +1,4 @@
-"""Deeper K tiles of fused load+mma on CPUs: fewer steps, which spill accumulators less often.
+"""Deepening of K in fused load+mma on CPUs: longer steps, which load and store accumulators less often.
 
     for %k = %c0 to %K step %c32 iter_args(%a, %b, %acc) {
       %c = load_mma %a, %b, %acc : tile<32x32xbf16>, tile<32x64xbf16>

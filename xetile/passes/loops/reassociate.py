@@ -1,4 +1,4 @@
-"""Reassociation (fast math): terms that are equal along a row are added to its maximum and its exponents only once.
+"""Reassociation (fast math): a term that is uniform along a row is applied once, to its maximum or its exponents.
 
     %s = mulf %x, 0.125                                                          scores, scaled
     %b = addf %s, %row                                                           a bias of rows

@@ -1,4 +1,4 @@
-"""Relaxed row maxima: ``maximumf``, which propagates NaN, becomes ``maxnumf`` where results stay the same.
+"""Relaxation of row maxima: ``maximumf``, which propagates NaN, becomes ``maxnumf`` where results stay the same.
 
     %m = tile_reduce <maximumf> %s [1]
     %p = exp2 (subf %s, tile_broadcast %m [1])
@@ -107,7 +107,7 @@ class _Group:
 
     @property
     def source(self) -> SSAValue:
-        """What has a NaN where the maximum is taken of one: without a scale, where a contraction may have left it."""
+        """The operand of the maximum without its scale, which a contraction may lack; both have the same NaNs."""
         source: SSAValue = self.reduction.source
         while isinstance(scale := source.owner, arith.MulfOp):
             if _is_finite(scale.rhs, zero=False):

@@ -1,4 +1,4 @@
-"""Induction-variable simplification: indices that a loop advances by multiples of its step follow from its counter.
+"""Induction-variable simplification: indices that advance by multiples of a loop's step are computed from its counter.
 
     scf.for %k = %start to %n step %32 iter_args(%column = %first) {
       %columns = broadcast %column ; ... ; scf.yield (addi %column, %64) }

@@ -1,4 +1,4 @@
-"""Loop versioning: GEMM loops on tiles at run-time columns, once for columns that 2D block messages take.
+"""Loop versioning: GEMM loops on tiles at run-time columns get a version for columns that 2D block messages take.
 
     scf.for %k = %0 to %n step %32 {
       %t = init_tile %W, [%k, %h + %c] ; %b = load_tile %t ; ... }     %h: a size, %c: a multiple of 32

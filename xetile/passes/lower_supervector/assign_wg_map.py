@@ -1,4 +1,4 @@
-"""Work-group maps for vectors that are too large for one subgroup, in kernels without maps.
+"""Assignment of work-group maps to vectors, which may exceed the registers of a subgroup, in kernels without maps.
 
     %v = supervector.transfer_read %A[...], %p : -> vector<16x32x64xf32>
 becomes

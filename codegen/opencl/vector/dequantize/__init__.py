@@ -102,7 +102,7 @@ def _one_of_words(emitter: Emitter, operation: DequantizeOp, words: Fragment, ca
 
 
 def _blocks(columns: WordColumns, width: int) -> tuple[int, int]:
-    """How many blocks of columns the same instructions shift, and which of these an operand is."""
+    """The number of blocks of columns that the same instructions shift, and the index of an operand's block."""
     step = columns.step
     if not step or columns.pitch % (2 * step) or columns.start % step or 2 * width > _LONGEST:
         return 1, 0

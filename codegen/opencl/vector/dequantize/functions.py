@@ -16,14 +16,14 @@ from xegpu.dialect.convert_layout import MASK, SIGN_BIT
 from xegpu.ir.dtypes import DType, bf16, f16, i8, u8, u32
 
 _BIASES: dict[int, int] = {0: int(np.uint16(BIAS).view(np.float16)), 4: 64}
-"""For the lowest bit of a weight in 16 bits, what it is too large by if the other bits are those of this number in f16:
-the mantissa's last place is one from 1024 to 2048, and its fifth-last from 64 to 128."""
+"""Bias in f16, by the lowest bit of a weight in 16 bits: with the bits of the bias around it, a weight is too large by
+the bias. The mantissa's last place is one from 1024 to 2048, and its fifth-last from 64 to 128."""
 
 LAST_IN_MANTISSA, MANTISSA_SHIFT = 16, 12
-"""The last bit at which a weight begins that lies in the mantissa of f32; what words are shifted by for a later one."""
+"""The last bit at which a weight begins that lies in the mantissa of f32; the shift of words for a later one."""
 
 _BYTE_BIAS = 1.5 * 2.0**23
-"""What bytes that become f32 are too large by: with it the mantissa's last place is one, whatever their sign."""
+"""Bias of bytes that become f32: with it the mantissa's last place is one, whatever their sign."""
 
 BYTES = (i8, u8)
 """Words of two weights."""
@@ -138,13 +138,13 @@ class Dequantization:
 
     @property
     def _bias(self) -> float:
-        """What the weights are too large by if their other bits are those of this number."""
+        """The number whose bits are around those of the weights, which are too large by it."""
         if self.result is f16:
             return _BIASES[self.shift] + self._offset
         return 2.0 ** (23 - self._masked_at) + self._offset if self.whole is None else _BYTE_BIAS
 
     def bias_at(self, bit: int) -> int:
-        """What weights of bytes with the bits of BIAS are too large by, after the power of two of their lowest bit."""
+        """Bias of weights of bytes with the bits of BIAS, after the power of two of their lowest bit."""
         return (_BIASES[0] >> bit) + self._offset
 
     @property
@@ -156,7 +156,7 @@ class Dequantization:
 
     @property
     def bias_of_zero(self) -> int:
-        """What is part of rows of zero points already, in f16."""
+        """The bias that rows of zero points in f16 include; 0 if they include none."""
         is_part = self.result is f16 and self.exact and self.zero is None and not self.lanes
         return _BIASES[0] + self._offset if is_part else 0
 
@@ -186,7 +186,7 @@ class Dequantization:
         return int(np.float16(value).view(np.uint16) if self.result is f16 else np.float32(value).view(np.uint32))
 
     def _less(self) -> str:
-        """What biased weights are added to that gives exact differences."""
+        """The vISA operand that is added to biased weights for exact differences: minus bias and zero point."""
         kind = "hf" if self.result is f16 else "f"
         return "(-)Y(0,0)<1;1,0>" if self.zero is None else f"{self._bits(-self._bias - self.zero):#x}:{kind}"
 
@@ -266,7 +266,7 @@ class Dequantization:
                 self._products(first, words, shift)
 
     def _to(self, row: int) -> str:
-        """Where a row goes."""
+        """Destination of a row, in vISA."""
         if self.words:
             row = row % self.words * self.fields + row // self.words
         return f"B({row // 2},{row % 2})<2>"

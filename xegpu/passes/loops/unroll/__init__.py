@@ -1,4 +1,4 @@
-"""Loop unrolling: several steps in the body, and a remainder loop of single steps.
+"""Loop unrolling: several steps in one pass of the body, and a remainder loop of single steps.
 
     scf.for %k = %0 to %n step %32 iter_args(%c = %zero) { S(%k, %c) }
 becomes, unrolled twice,

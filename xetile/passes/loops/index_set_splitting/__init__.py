@@ -1,4 +1,4 @@
-"""Index-set splitting: the steps of a loop in which a mask holds for all elements run without the mask.
+"""Index-set splitting: the steps of a loop in which a mask is true for all elements run without the mask.
 
     scf.for %n = %0 to %end step %32 {
       %seen = cmpi slt, %column, broadcast (subi %keys, %n)            %column: iota, 0 to 31

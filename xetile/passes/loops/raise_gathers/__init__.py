@@ -1,4 +1,4 @@
-"""Raising of gathers to block loads: rows at affine positions are one load, rows named by an index vector one each.
+"""Raising of gathers to block loads: one load of rows at affine positions, one for each row of an index vector.
 
     %r = floordivsi (addi (iota {axis = 0}), (broadcast %k)), (broadcast %8) : vector<32x1xindex>  // 4 rows 8 times
     %t = init_scattered_tile %W, (muli %r, %stride) + %columns : tile<32x64xi32> ; %w = load_gather %t, %m

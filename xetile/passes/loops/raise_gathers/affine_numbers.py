@@ -1,4 +1,4 @@
-"""Integers of vectors as affine expressions: terms of run time, the same for all elements, and known numbers.
+"""Analysis of integer vectors as affine expressions: run-time terms, the same for all elements, and known numbers.
 
     %r = floordivsi (addi (iota {axis = 0}), (broadcast %k)), (broadcast %8) : vector<32x1xi32>      %k: of 8 a multiple
 is ``%k * 1/8`` plus 0 eight times, 1 eight times, 2 and 3. A quotient is exact for the terms, as each is known to be a
@@ -36,7 +36,7 @@ _UNSIGNED = (ExtUIOp, UnrealizedConversionCastOp)
 _FAR = 1 << 24
 """Known numbers stay below it, and so do the rows of an array of block messages."""
 _LARGEST_DIVISOR = 128
-"""Where a sum of 32 bits wraps around, a quotient by it is still beyond every row: 2^31 / 128 is 2^24."""
+"""With it, the quotient of a 32-bit sum that wraps around is still beyond every row: 2^31 / 128 is 2^24."""
 
 
 @dataclass(frozen=True)

@@ -215,7 +215,7 @@ class _Reader:
         return found
 
     def _ends(self, value: SSAValue) -> tuple[SSAValue | None] | None:
-        """Of ``is_a_row ? width : 0`` the condition, of ``width`` alone None, in a tuple; None of anything else."""
+        """The condition of ``is_a_row ? width : 0`` in a tuple, or None in one for ``width`` alone; None for others."""
         value = self._repeated(value)
         owner = value.owner
         if isinstance(owner, SelectOp) and self._size(_splat(owner.lhs)) == 1 and number(_splat(owner.rhs)) == 0:

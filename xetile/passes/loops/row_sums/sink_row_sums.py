@@ -1,4 +1,4 @@
-"""Sinking of row sums: each lane carries a sum of its own through a loop, and lanes are reduced behind the loop.
+"""Sinking of row sums: a loop carries a partial sum for each lane, and lanes are reduced once, after the loop.
 
     scf.for ... iter_args(%t = %one : vector<16x1xf32>) {
       yield (math.fma %t, %shrink, (tile_reduce <add> %p [1])) }                     %p : vector<16x32xf32>

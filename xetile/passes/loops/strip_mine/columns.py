@@ -1,4 +1,4 @@
-"""Strip mining of columns: rows that exceed the registers are processed in strips, in one loop for each reduction.
+"""Strip mining of columns: a row that exceeds the registers becomes loops over strips of it, one for each reduction.
 
     %x = load_tile %X[%m, %0] : vector<1x4096xf32>
     %s = tile_reduce <add> (mulf %x, %x) [1]

@@ -1,4 +1,4 @@
-"""Strip mining by groups: rows that a loop loads at a quotient of its counter are loaded once for the steps they serve.
+"""Strip mining by groups: rows that a loop loads at a quotient of its counter are loaded once for each quotient.
 
     scf.for %k = %0 to %n step %32 iter_args(%acc) {
       %s = load_tile %S[shrsi %k, %7, %column] ; ... yield (tile_mma %a, mulf %w, (tile_broadcast %s [0]), %acc) }
@@ -43,7 +43,7 @@ _SHARE = 16
 
 @dataclass(frozen=True)
 class _Strips:
-    """What a loop loads for several steps.
+    """Loads of a loop that serve several steps.
 
     Attributes:
         size: how far the counter advances while the quotients stay.
@@ -139,7 +139,7 @@ def _divisor(operation: Operation) -> int:
 
 
 def _slice(load: Operation, block: Block) -> list[Operation] | None:
-    """What a load needs of its block: quotients of the counter, indices and tiles; None if it needs anything else."""
+    """Backward slice of a load in its block: quotients of the counter, indices, tiles; None if it needs others."""
     needed, waiting = dict[Operation, None](), [load]
     while waiting:
         operation = waiting.pop()

@@ -1,4 +1,4 @@
-"""Column padding: a tile whose columns do not fill the lanes gets further columns, which are out of bounds.
+"""Column padding: the columns of a tile are padded to a multiple of the lanes; loads and stores check the bounds.
 
     %t = init_tile %X, [%m, %n], [%rows, %columns], ... : !tile<8x250xf32>
     %x = load_tile %t : vector<8x250xf32>
