@@ -108,6 +108,30 @@ def test_rows_that_are_written_are_loaded_in_each_step() -> None:
     assert text.split("scf.for")[1].count("load_tile") == 1  # of zero points alone
 
 
+@xt.kernel
+def doubling(A: Any, W: Any, S: Any, C: Any, address: Any, *, step: int = 32, group: int = 64) -> None:
+    """A @ (W * S), where each step doubles the row of S that it took, in memory that is known by its address alone."""
+    n, acc = xt.group_id(0) * BN, xt.zeros((BM, BN), xt.f32)
+    for k in xt.range(0, A.shape[1], step):
+        scale = xt.load_tile(xt.init_tile(S, (k // group, n), (1, BN)))
+        weights = xt.load_tile(xt.init_tile(W, (k, n), (step, BN))).to(A.dtype) * scale
+        acc = xt.tile_mma(xt.load_tile(xt.init_tile(A, (0, k), (BM, step))), weights, acc)
+        xt.store_tile(scale + scale, xt.init_tile(address, (k // group, n), (1, BN), base_shape=(2, 96),
+                                                  base_strides=(96, 1), dtype=xt.f16))
+    xt.store_tile(acc, xt.init_tile(C, (0, n), (BM, BN)))
+
+
+@pytest.mark.parametrize("where", ["numpy", "numpy:xegpu"])
+def test_memory_at_an_address_may_be_any_array(where: str) -> None:
+    rng, rows = np.random.default_rng(9), np.arange(128)
+    a, w, s = rng.integers(-3, 4, (BM, 128)), rng.integers(-8, 8, (128, 96)), rng.integers(1, 5, (2, 96))
+    expected = a @ (w * s[rows // 64] * (1 + rows // 32 % 2)[:, None])
+    a, w, s, c = (_for_blocks(array.astype(dtype)) for array, dtype in
+                  ((a, np.float16), (w, np.int8), (s, np.float16), (np.full((BM, 96), 7), np.float32)))
+    doubling.on(where, target="pvc")[3](a, w, s, c, np.uint64(s.ctypes.data))
+    np.testing.assert_array_equal(c, expected)
+
+
 def test_processors_and_targets_without_block_messages_keep_the_loop() -> None:
     for target in ("cpu", "dg2"):
         assert not _strips(_lowered(target, by=128))

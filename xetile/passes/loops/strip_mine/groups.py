@@ -11,8 +11,8 @@ becomes
 
 A kernel that takes fewer rows of quantized weights in a step than a scale has loads scales and zero points, and brings
 them into the form that it computes with, for each group, not in each step. It applies to loops of matrix products that
-start at a multiple of the group and step by a divisor of it, as rows of a strip then have one quotient; to arrays that
-nothing in the kernel writes; and to rows that take a small part of the registers.
+start at a multiple of the group and step by a divisor of it, as rows of a strip then have one quotient; to memory that
+nothing in the kernel may write; and to rows that take a small part of the registers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from xdsl.dialects import arith, func, scf
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import Pure
@@ -29,9 +29,10 @@ from xegpu.analysis.dataflow.divisibility import multiple_of
 from xegpu.ir.kernel_attributes import MAY_ALIAS, function_of
 from xegpu.ir.matchers import number
 from xegpu.ir.region_branch import for_loops
-from xegpu.ir.use_def import arguments_of, arrays_of, written_arguments
+from xegpu.ir.traversal import operations
 from xegpu.mlir.vector import shape_of
 from xegpu.passes.licm import put_before
+from xegpu.passes.schedule.alias_analysis import AliasAnalysis
 from xegpu.rewrite.inserter import Inserter, rewrite_in_place
 from xegpu.target.targets import Target
 from xetile.dialect.mma import TileMmaOp
@@ -99,33 +100,26 @@ class StripMineGroups:
 def _candidates(around: Operation) -> Iterator[scf.ForOp]:
     """Loops of matrix products in straight-line code, without hints for their steps."""
     for loop in for_loops(around):
-        operations = [*loop.body.block.ops]
+        body = [*loop.body.block.ops]
         if not loop.attributes and (number(loop.step) or 0) > 0 and \
-                any(type(operation) is TileMmaOp for operation in operations) and \
-                not any(operation.regions for operation in operations):
+                any(type(operation) is TileMmaOp for operation in body) and \
+                not any(operation.regions for operation in body):
             yield loop
 
 
 def _loads_by_group(loop: scf.ForOp) -> dict[Operation, int]:
     """Loads that stay the same in several steps, each with how far the counter advances meanwhile."""
-    function, step = function_of(loop), number(loop.step)
-    if MAY_ALIAS in function.attributes:
-        return {}
-    found, written = dict[Operation, int](), written_arguments(function)
+    function, step, found = function_of(loop), number(loop.step), dict[Operation, int]()
+    aliases = AliasAnalysis(may_alias=MAY_ALIAS in function.attributes)
+    written = aliases.written(operations(function))
     assert step
     for load in loop.body.block.ops:
-        if isinstance(load, LoadTileOp) and not _is_written(function, load, written):
+        if isinstance(load, LoadTileOp) and not aliases.may_alias(load, written):
             needed = _slice(load, loop.body.block) or []
             group = min((divisor for divisor in map(_divisor, needed) if divisor), default=0)
             if group > step and group % step == 0 and all(divisor % group == 0 for divisor in map(_divisor, needed)):
                 found[load] = group
     return found
-
-
-def _is_written(function: func.FuncOp, load: LoadTileOp, written: tuple[int, ...]) -> bool:
-    """Whether a kernel may write what a load reads: memory of no array may be anything."""
-    arrays, positions = arrays_of(load.tile), arguments_of(function, load.tile)
-    return len(arrays) != len(positions) or not set(positions).isdisjoint(written)
 
 
 def _divisor(operation: Operation) -> int:
