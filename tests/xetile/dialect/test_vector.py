@@ -136,7 +136,7 @@ def test_text_goes_round() -> None:
 
 
 BROKEN = [
-    (" [1] {wg_map = #xetile.wg_map<sg_layout = [4, 1], sg_data = [4, 1]>}", " [2]", "no dimensions to reduce"),
+    (" [1] {wg_map = #xetile.wg_map<sg_layout = [4, 1], sg_data = [4, 1]>}", " [2]", "not dimensions to reduce"),
     ("<add>", "<minnumf>", "i32 has no reduction 'minnumf'"),
     ("sg_data = [4, 1]>} : vector<16x32", "sg_data = [2, 1]>} : vector<16x32", "is not distributed as"),
     ("[1] {wg_map = #xetile.wg_map<sg_layout = [4, 1], sg_data = [4, 32]>}", "[1]", "its broadcast not distributed"),

@@ -305,7 +305,7 @@ gpu.module @m { gpu.func @f(%A: memref<32x32xf32>, %C: memref<32x32xf32>, %i: in
      "did you mean xetile.load_tile?"),
     ("%x = xetile.reduction <ad>, %v [1] : vector<16x16xf32> -> vector<16x1xf32>", "f32 has no reduction 'ad'",
      "use one of: add"),
-    ("%x = xetile.reduction <add>, %v [2] : vector<16x16xf32> -> vector<16x1xf32>", "no dimensions to reduce",
+    ("%x = xetile.reduction <add>, %v [2] : vector<16x16xf32> -> vector<16x1xf32>", "not dimensions to reduce",
      "use [0]"),
     ("%x = xetile.transpose %v, [0, 1] : vector<16x16xf32> -> vector<16x16xf32>", "its permutation is [1, 0]", ""),
     ("%x = xetile.convert_layout %v {wg_map_source = #other, wg_map_result = #m} : vector<16x16xf32>",

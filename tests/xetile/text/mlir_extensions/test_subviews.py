@@ -72,8 +72,8 @@ def blocks(view: str, type_: str) -> str:
     {view}
     %t = xegpu.create_nd_tdesc %v : {type_} -> !xegpu.tensor_desc<8x16xf32>
     %x = xegpu.load_nd %t[0, 0] : !xegpu.tensor_desc<8x16xf32> -> vector<8x16xf32>
-    %u = xegpu.create_nd_tdesc %C : memref<8x16xf32> -> !xegpu.tensor_desc<8x16xf32>
-    xegpu.store_nd %x, %u[0, 0] : vector<8x16xf32>, !xegpu.tensor_desc<8x16xf32>
+    %to = xegpu.create_nd_tdesc %C : memref<8x16xf32> -> !xegpu.tensor_desc<8x16xf32>
+    xegpu.store_nd %x, %to[0, 0] : vector<8x16xf32>, !xegpu.tensor_desc<8x16xf32>
     gpu.return
   }}
 }}"""

@@ -110,6 +110,8 @@ def _candidates(around: Operation) -> Iterator[scf.ForOp]:
 def _loads_by_group(loop: scf.ForOp) -> dict[Operation, int]:
     """Loads that stay the same in several steps, each with how far the counter advances meanwhile."""
     function, step, found = function_of(loop), number(loop.step), dict[Operation, int]()
+    if not any(map(_divisor, loop.body.block.ops)):
+        return found
     aliases = AliasAnalysis(may_alias=MAY_ALIAS in function.attributes)
     written = aliases.written(operations(function))
     assert step
