@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from benchmarks.arguments import targets_and_part
 from benchmarks.trial_kernels import TRIALS
 from benchmarks.trial_kernels.trial import Trial
-from xegpu.support.errors import TargetError
+from xegpu.support.errors import TargetError, ToolError
 from xetile.compiler.report import Report
 from xetile.compiler.report.suggest_tile_sizes import Remedy
 
@@ -82,13 +82,13 @@ def _processor_time() -> float:
 
 
 def _proposals(targets: list[str], part: str) -> Iterator[Proposal | tuple[str, ...]]:
-    """Proposals for kernels with part of a name, and the cells of those that a target does not take."""
+    """Proposals for kernels with part of a name, and the cells of those that a target or its compiler does not take."""
     for target in targets:
         for trial in TRIALS:
             if part in trial.name:
                 try:
                     yield proposal(trial, target)
-                except TargetError as error:
+                except (TargetError, ToolError) as error:
                     yield trial.name, target, "", error.message, "", "", ""
 
 

@@ -223,7 +223,10 @@ def _run(command: list[str], folder: Path, failure: str) -> str:
     """Run a program and return its output; bytes that are not UTF-8 are replaced."""
     try:
         done = run_program(command, _SECONDS, folder=folder)
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except subprocess.TimeoutExpired as error:
+        raise ToolError("XT5105", f"{failure}: it did not end within {_SECONDS} s",
+                        "smaller tiles, and loops that are not unrolled, make less code to compile") from error
+    except OSError as error:
         raise ToolError("XT5105", f"{failure}: {error}", _HINT) from error
     log = (done.stdout + done.stderr).decode(errors="replace").replace("\0", "")
     if done.returncode != 0:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from codegen.toolchain import ocloc as ocloc_module
 from codegen.toolchain.ocloc import compile_device, compile_spirv, disassemble, find_ocloc, read_ze_info
 from xegpu.support.errors import TargetError, ToolError
 from xegpu.target.targets import TARGETS
@@ -96,6 +97,14 @@ def test_success_without_a_binary_is_not_believed(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("XETILE_OCLOC", stand_in(tmp_path, "echo Build succeeded."))
     with pytest.raises(ToolError, match="XT5103"):
         compile_device("kernel void f() {}", "pvc")
+
+
+def test_a_compiler_that_does_not_end_is_stopped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Installing it once more would not help."""
+    monkeypatch.setenv("XETILE_OCLOC", stand_in(tmp_path, "while true; do true; done"))
+    monkeypatch.setattr(ocloc_module, "_SECONDS", 0.2)
+    with pytest.raises(ToolError, match=r"XT5105.* did not end within 0\.2 s(?s:.*)smaller tiles"):
+        compile_device("kernel void endless() {}", "pvc")
 
 
 def test_the_same_input_is_compiled_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
