@@ -37,16 +37,6 @@ _FORM = 0x0F07
 less one."""
 _WORDS = 16
 """32-bit words of a register."""
-_PAYLOAD = """static uint xetile_block_payload(ulong base, int width, int height, int pitch, int column, int row)
-{
-  const uint lane = get_sub_group_local_id();
-  return lane == 0 ? (uint)base : lane == 1 ? (uint)(base >> 32) : lane == 2 ? (uint)width - 1 :
-    lane == 3 ? (uint)height - 1 : lane == 4 ? (uint)pitch - 1 : lane == 5 ? (uint)column :
-    lane == 6 ? (uint)row : %#xu;
-}
-""" % _FORM  # noqa: UP031
-
-
 @dataclass
 class _Kept:
     """Variables that a loop keeps for a group.
@@ -78,12 +68,11 @@ def declare(emitter: Emitter, loop: scf.ForOp) -> list[str]:
         nothing: no step changes it.
     """
     for group in groups_of(loop):
-        emitter.function(_PAYLOAD)
         emitter.lines.append(f"#ifndef {NO_VISA}")
         payloads = _opaque(emitter, loop, "payloads", [_payload(emitter, base) for base in group.bases])
-        rows = _opaque(emitter, loop, "rows", [_in_word({_ROW: -1})])
+        rows = _opaque(emitter, loop, "rows", [{_ROW: "0xffffffff"}])
         together = 32 // desc_of(group.bases[0]).dtype.bits
-        by = {each: _opaque(emitter, loop, "by", [_in_word({_ROW: each[0], _COLUMN: each[1] // together})])
+        by = {each: _opaque(emitter, loop, "by", [_numbers({_ROW: each[0], _COLUMN: each[1] // together})])
               for each in dict.fromkeys(group.distances)}
         emitter.lines.append("#endif")
         kept = _Kept(group, payloads, rows, by, {})
@@ -144,33 +133,48 @@ def _move(emitter: Emitter, length: int) -> str:
     return name
 
 
-def _payload(emitter: Emitter, base: SSAValue) -> str:
-    """Expression of a payload of the first row, without what moves it."""
+def _payload(emitter: Emitter, base: SSAValue) -> dict[int, str]:
+    """Words of a payload of the first row, without what moves it."""
     desc: Descriptor = emitter.values[base]
     dtype = desc_of(base).dtype
-    scale = f" * {dtype.bytes}" if dtype.bytes > 1 else ""
-    return (f"xetile_block_payload((ulong){desc.array.name}, {desc.width}{scale}, {desc.height}, {desc.pitch}{scale}, "
-            f"({wrapping(desc.column)}) / {32 // dtype.bits}, {wrapping(desc.row)})")
+    scale, address = f" * {dtype.bytes}" if dtype.bytes > 1 else "", f"(ulong){desc.array.name}"
+    return dict(enumerate((f"(uint)({address})", f"(uint)(({address}) >> 32)", f"(uint)({desc.width}{scale} - 1)",
+                           f"(uint)({desc.height} - 1)", f"(uint)({desc.pitch}{scale} - 1)",
+                           f"(uint)(({wrapping(desc.column)}) / {32 // dtype.bits})", f"(uint)({wrapping(desc.row)})",
+                           f"{_FORM:#x}")))
 
 
-def _in_word(words: dict[int, int]) -> str:
-    """Expression of numbers in words of a register, of which the others are 0."""
-    lane, number = "get_sub_group_local_id()", "0"
-    for word, value in words.items():
-        number = f"{lane} == {word} ? {value} : {number}"
-    return f"(uint)({number})"
+def _numbers(words: dict[int, int]) -> dict[int, str]:
+    """Numbers in words of a register."""
+    return {word: f"{value & 0xFFFFFFFF:#x}" for word, value in words.items()}
 
 
-def _opaque(emitter: Emitter, loop: scf.ForOp, hint: str, values: Sequence[str]) -> str:
-    """Emit a variable of a register for each value, one for all groups of a loop, and return its name.
+def _opaque(emitter: Emitter, loop: scf.ForOp, hint: str, registers: Sequence[dict[int, str]]) -> str:
+    """Emit a variable of registers, one for all groups of a loop, and return its name.
 
-    Intel's compiler cannot see through it: it would make the values again in each step.
+    Intel's compiler cannot see through it: it would make the values again in each step. Each word is set by itself:
+    of values that differ from lane to lane the compiler makes branches, and copies such instructions, which write all
+    lanes, into them.
+
+    Args:
+        emitter: gets the lines.
+        loop: the loop.
+        hint: begins the variable's name.
+        registers: of each the words, expressions that are the same in all lanes; the others are 0.
     """
-    key = loop, *values
+    key = loop, *(tuple(words.items()) for words in registers)
     if key not in emitter.shared:
-        name, type_ = emitter.name(hint), f"uint{len(values) if len(values) > 1 else ''}"
-        moves = "".join(f'"mov (M1_NM, 16) %0({i},0)<1> %{i + 1}(0,0)<1;1,0>\\n" ' for i in range(len(values)))
-        inputs = ", ".join(f'"rw"({value})' for value in values)
-        emitter.line(f'{type_} {name}; __asm__("{{\\n" {moves}"}}" : "=rw"({name}) : {inputs});')
+        name, type_ = emitter.name(hint), f"uint{len(registers) if len(registers) > 1 else ''}"
+        inputs, moves = list[str](), list[str]()
+        for register, words in enumerate(registers):
+            moves.append(f"mov (M1_NM, {_WORDS}) %0({register},0)<1> 0x0:ud")
+            for word, value in words.items():
+                if value not in inputs and not value.startswith("0x"):
+                    inputs.append(value)
+                source = f"{value}:ud" if value.startswith("0x") else f"%{1 + inputs.index(value)}(0,0)<0;1,0>"
+                moves.append(f"mov (M1_NM, 1) %0({register},{word})<1> {source}")
+        text = "\n".join(f'    "{move}\\n"' for move in moves)
+        operands = ", ".join(f'"rw"({value})' for value in inputs)
+        emitter.line(f'{type_} {name};\n  __asm__("{{\\n"\n{text}\n    "}}" : "=rw"({name}) : {operands});')
         emitter.shared[key] = name
     return emitter.shared[key]

@@ -36,6 +36,39 @@ def scores(Q, K, C, *, D=32, form="carried"):
     xt.store_tile(c, xt.init_tile(C, (head, m, 0), (BM, BN), wg_map=map_s))
 
 
+@xt.kernel
+def of_two(Q, K, L, C, first, *, D=64, E=64, times=1):
+    """Scores of keys in two arrays, whose groups are made in a loop around the steps."""
+    q, p = (xt.load_tile(xt.init_tile(Q, (0, 0), (BM, size))) for size in (D, E))
+    c = xt.zeros((BM, BN), xt.f32)
+    for i in xt.range(times):
+        for n in xt.range(first, K.shape[0], BN):
+            k = xt.load_tile(xt.init_tile(K, (n + i, 0), (BN, D)))
+            c = xt.tile_mma(q, xt.tile_transpose(k), c - c * 0.5)
+            other = xt.load_tile(xt.init_tile(L, (n - 3, i * 16), (BN, E)))
+            c = xt.tile_mma(p, xt.tile_transpose(other), c)
+    xt.store_tile(c, xt.init_tile(C, (0, 0), (BM, BN)))
+
+
+@pytest.mark.parametrize("execution", [*EXECUTIONS, Execution("machine:pvc", "pvc")], ids=str)
+@pytest.mark.parametrize(("first", "times", "E"), [(0, 1, 64), (-10, 2, 128)])
+def test_two_groups_in_nested_loops(execution: Execution, first: int, times: int, E: int) -> None:
+    """Their payloads have words of their own, whatever the compiler makes of what sets these."""
+    rng = np.random.default_rng(8)
+    q, k, other = (rng.integers(-2, 3, (rows, columns)) for rows, columns in ((BM, 128), (150, 64), (150, 160)))
+    padded, shifted = np.zeros((2, 320, 160), int)
+    padded[64:214, :64], shifted[67:217] = k, other
+    expected = np.zeros((BM, BN))
+    for i in range(times):
+        for n in range(64 + first, 214, BN):
+            expected = expected / 2 + q[:, :64] @ padded[n + i:n + i + BN, :64].T
+            expected += q[:, :E] @ shifted[n:n + BN, i * 16:i * 16 + E].T
+    c = np.full((BM, BN), 7, np.float32)
+    q, k, other = (array.astype(ml_dtypes.bfloat16) for array in (q, k, other))
+    execution.bind(of_two)[1](q, k, other, c, first, E=E, times=times)
+    np.testing.assert_array_equal(c, expected)
+
+
 def _specs(dtype: Any = xt.bf16) -> tuple[xt.Spec, ...]:
     return xt.Spec((None, None, None), dtype), xt.Spec((None, None, None), dtype), xt.Spec((None, None, None), xt.f32)
 
