@@ -98,6 +98,57 @@ def test_bounds_are_compared_as_unsigned_integers(execution: Execution, bound: s
         np.testing.assert_array_equal(c, want)
 
 
+SIGN = """
+func.func @f(%A: memref<24x32xi32>, %from: i64, %to: i64, %by: i64) {
+  %lower, %upper, %step = BOUNDS
+  %t = xetile.init_tile %A[8, 8] : memref<24x32xi32> -> !xetile.tile<8x16xi32>
+  %a = xetile.load_tile %t : !xetile.tile<8x16xi32> -> vector<8x16xi32>
+  %three = arith.constant dense<3> : vector<8x16xi32>
+  %r = scf.for unsigned %i = %lower to %upper step %step iter_args(%v = %a) -> (vector<8x16xi32>) : TYPE {
+    %j = arith.CAST %i : TYPE to i32
+    %b = vector.broadcast %j : i32 to vector<8x16xi32>
+    %m = arith.muli %v, %three : vector<8x16xi32>
+    %w = arith.addi %m, %b : vector<8x16xi32>
+    scf.yield %w : vector<8x16xi32>
+  }
+  xetile.store_tile %r, %t : vector<8x16xi32>, !xetile.tile<8x16xi32>
+  return
+}
+"""
+CASTS = {"i16": ("trunci", "extui"), "i32": ("trunci", "bitcast"), "i64": ("ori", "trunci"),
+         "index": ("index_cast", "index_cast")}
+
+
+@pytest.mark.parametrize("execution", [NUMPY, *LANES[:1], *DEVICE], ids=str)
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("type_", CASTS)
+def test_unsigned_bounds_on_both_sides_of_the_sign_bit(execution: Execution, type_: str, constant: bool) -> None:
+    bits = 64 if type_ == "index" else int(type_[1:])
+    half, whole = 1 << bits - 1, 1 << bits
+    bounds = [(whole - 9, whole - 1, 4), (half + 5, 3, 1), (2, 9, 3), (5, 2, 1)]
+    if type_ != "index":
+        bounds += [(half - 3, half + 4, 2), (half - 9, half, 4), (half - 5, whole - 1, half // 2 + 1)]
+    else:  # an index has 32 bits on devices
+        bounds[1] = (whole - 5, 3, 1)
+    into, out = CASTS[type_]
+    a = np.random.default_rng(4).integers(-9, 9, (24, 32)).astype(np.int32)
+    for numbers in bounds:
+        signed = [number - whole if number >= half else number for number in numbers]
+        lines = [f"  %{name} = arith.constant {number} : {type_}" if constant else
+                 f"  %{name} = arith.{into} {source}, {source} : i64" if into == "ori" else
+                 f"  %{name} = arith.{into} {source} : i64 to {type_}"
+                 for name, number, source in zip(("lower", "upper", "step"), signed, ("%from", "%to", "%by"),
+                                                 strict=True)]
+        text = SIGN.replace("  %lower, %upper, %step = BOUNDS", "\n".join(lines)).replace("TYPE", type_)
+        text = text.replace(" : index {", " {").replace("CAST", out)
+        c, want = a.copy(), a.copy()
+        part = want[8:16, 8:24].view(np.uint32)
+        for i in range(*numbers):
+            part[:] = part * np.uint32(3) + np.uint32(i & 0xffffffff)
+        execution.bind(xt.parse(text)["f"])[1](c, *map(np.int64, signed))
+        np.testing.assert_array_equal(c, want)
+
+
 @pytest.mark.parametrize(("types", "body"), [
     ("i32, i32, i32", "^bb0(%i: i32):"), ("i32, i32, i32", ""), ("i32, i32, i32", "scf.yield"),
     ("i32, i32, i32", "^bb0(%i: i64): scf.yield"), ("i64, i32, i64", "^bb0(%i: i64): scf.yield")],

@@ -10,6 +10,7 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_device, require_dpnp, require_ocloc
+from xetile.passes.to_xegpu import ToXeGPU
 from xetile.runtime.device_executor import DeviceExecutor
 from xetile.tools import tuner
 from xetile.tools.tuner.space import configurations, seconds_of
@@ -173,6 +174,29 @@ def test_autotune_tries_configurations_with_the_constants_of_the_call() -> None:
     assert failures == ["ValueError: too many rows"]
     with pytest.raises(xt.ArgumentError, match="no constant columns"):
         kernel(a, c, columns=1)
+
+
+@pytest.mark.parametrize("by_numpy", [False, True])
+def test_only_what_an_author_raises_rules_a_configuration_out(by_numpy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failed assertion of a pass, or a ValueError there, is not hidden behind the other configurations."""
+    @xt.kernel
+    def kernel(A, C, *, rows):
+        if by_numpy:
+            np.zeros(16).reshape(rows, -1)
+        else:
+            assert rows != 12
+        xt.store_tile(xt.load_tile(xt.init_tile(A, (0, 0), (rows, 32))), xt.init_tile(C, (0, 0), (rows, 32)))
+
+    arrays = [xt.Spec((32, 32), xt.f32)] * 2
+    result = xt.tune(kernel, arrays, {"rows": [4, 12]}, grid=1, target="pvc", by="prediction", progress=False)
+    assert [outcome.configuration["rows"] for outcome in result.failures] == [12]
+
+    error = ValueError if by_numpy else AssertionError
+    of_the_pass: dict[str, Any] = {"__name__": ToXeGPU.__module__}
+    exec(f"def fail(*_):\n    raise {error.__name__}", of_the_pass)
+    monkeypatch.setattr(ToXeGPU, "apply", of_the_pass["fail"])
+    with pytest.raises(error):
+        xt.tune(kernel, arrays, {"rows": [8]}, grid=1, target="pvc", by="prediction", progress=False)
 
 
 def test_a_prediction_ranks_without_a_device() -> None:

@@ -167,9 +167,13 @@ def _items(value: Any) -> list[tuple[Key, Any]]:
 def is_opaque(value: Any) -> bool:
     """Whether a value is code or an object of this package, of one that it is built on, or code of Python itself."""
     if isinstance(value, (ModuleType, type, FunctionType, MethodType)):
-        package = _package(value.__name__ if isinstance(value, ModuleType) else value.__module__)
-        return package in _OPAQUE or package in sys.stdlib_module_names
+        return is_opaque_module(value.__name__ if isinstance(value, ModuleType) else value.__module__)
     return _package(type(value).__module__) in _OPAQUE
+
+
+def is_opaque_module(module: str | None) -> bool:
+    """Whether a module is of this package, of one that it is built on, or of Python itself."""
+    return _package(module) in _OPAQUE or _package(module) in sys.stdlib_module_names
 
 
 def _package(module: str | None) -> str:

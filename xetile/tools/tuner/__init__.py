@@ -23,6 +23,7 @@ from xegpu.target.targets import Target, find_target
 from xetile.compiler.arguments import Argument, AtTheCall
 from xetile.compiler.compiled import CompiledKernel
 from xetile.compiler.report.cost import trip_count
+from xetile.frontend.control_flow.frames import is_opaque_module
 from xetile.jit.base import BaseKernel
 from xetile.runtime.device_executor import DeviceExecutor
 from xetile.runtime.executors import Executor, select_executor
@@ -33,6 +34,8 @@ from xetile.tools.tuner.space import Configuration, Space, configurations, secon
 from xetile.tools.tuner.timing import Series, compare
 
 _KIND = "timing"
+_COMPILER = ("xetile", "xegpu", "codegen", "xdsl")
+"""Packages whose own failures are no refusals of an author's."""
 _BUILD_SECONDS = 300.0
 _BUILD_SHARE = 0.75
 """Part of the budget after which building ends, so that the built candidates can be timed."""
@@ -162,9 +165,22 @@ def _candidates(kernel: BaseKernel, every: Sequence[Configuration], arguments: S
             except XeError as error:
                 failures.append(Outcome(configuration, stage="tables", reason=str(error)))
             except (AssertionError, ValueError) as error:  # the author's function refuses its constants
+                if not _is_raised_by(kernel, error):
+                    raise
                 failures.append(Outcome(configuration, stage="tables", reason=_refusal(error)))
             advance(1)
     return found, failures
+
+
+def _is_raised_by(kernel: BaseKernel, error: Exception) -> bool:
+    """Whether a kernel's author raises an error, also by a call of Python's library or of NumPy; not this package."""
+    for frame, _ in reversed([*traceback.walk_tb(error.__traceback__)]):
+        module = frame.f_globals.get("__name__", "")
+        if module == kernel.__module__ or not is_opaque_module(module):
+            return True
+        if module.partition(".")[0] in _COMPILER:
+            return False
+    return False
 
 
 def _refusal(error: Exception) -> str:

@@ -7,19 +7,27 @@ becomes
       %i = arith.index_cast %k : index to i32
       ... %i ... }
 
-``scf.for unsigned`` extends its bounds by zeros.
+``scf.for unsigned`` extends its bounds by zeros. Where they may be beyond the indices of devices, which have 31 bits
+and a sign, such a loop counts its turns:
+
+    %n = arith.select (%lower <u %upper), (%upper - %lower - 1) /u %step + 1, 0
+    %r = scf.for %k = 0 to %n step 1 iter_args(...) -> (...) {
+      %i = %lower + %k * %step
 """
 
 from __future__ import annotations
 
-from xdsl.dialects import scf
-from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp, i64
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp, i64
 from xdsl.ir import Operation, SSAValue
 
 from xegpu.ir.create import index_constant
 from xegpu.ir.matchers import number
-from xegpu.mlir.arith import ExtUIOp, IndexCastOp
+from xegpu.mlir.arith import CmpIOp, ExtUIOp, IndexCastOp, SelectOp
 from xetile.text.other_dialects import UNSIGNED
+
+_LIMIT = 1 << 31
+"""Indices of devices are below."""
 
 
 def count_in_indices(module: ModuleOp) -> None:
@@ -27,17 +35,60 @@ def count_in_indices(module: ModuleOp) -> None:
     for loop in list(module.walk()):
         if isinstance(loop, scf.ForOp):
             unsigned = loop.attributes.pop(UNSIGNED, None) is not None
-            if _counts_in_integers(loop):
+            type_ = _counter_type(loop)
+            if unsigned and type_ is not None and not _fits_indices(loop, type_):
+                _count_turns(loop, type_)
+            elif isinstance(type_, IntegerType):
                 _convert(loop, unsigned)
 
 
-def _counts_in_integers(loop: scf.ForOp) -> bool:
-    """Whether bounds, step and counter are of one type of integers, in a body that is not empty."""
+def _counter_type(loop: scf.ForOp) -> IntegerType | IndexType | None:
+    """The type of bounds, step and counter; None if they differ, or the body is empty."""
     blocks, types = loop.body.blocks, {bound.type for bound in loop.operands[:3]}
     if len(blocks) != 1 or not blocks[0].args or blocks[0].first_op is None:
-        return False
+        return None
     types.add(blocks[0].args[0].type)
-    return len(types) == 1 and all(isinstance(each, IntegerType) for each in types)
+    (type_, *others) = types
+    return type_ if not others and isinstance(type_, IntegerType | IndexType) else None
+
+
+def _fits_indices(loop: scf.ForOp, type_: IntegerType | IndexType) -> bool:
+    """Whether an unsigned loop that ends counts below 2**31, its last sum included."""
+    bits = type_.width.data if isinstance(type_, IntegerType) else 64
+    lower, upper, step = (None if value is None else value % (1 << bits) for value in map(number, loop.operands[:3]))
+    if bits < 32:
+        return True
+    if lower is None or step is None:
+        return False
+    if upper is None:  # of 64 bits, a bound beyond would take too many turns
+        return bits == 64 and lower + step < _LIMIT
+    return lower < _LIMIT and upper + step <= _LIMIT
+
+
+def _count_turns(loop: scf.ForOp, type_: IntegerType | IndexType) -> None:
+    """Let an unsigned loop count its turns from 0, and compute the counter of each."""
+    lower, upper, step = loop.operands[:3]
+
+    def constant(value: int) -> SSAValue:
+        return _before(loop, arith.ConstantOp(IntegerAttr(value, type_)))
+
+    distance = _before(loop, arith.SubiOp(_before(loop, arith.SubiOp(upper, lower)), one := constant(1)))
+    turns = _before(loop, arith.AddiOp(_before(loop, arith.DivUIOp(distance, step)), one))
+    runs = _before(loop, CmpIOp(lower, upper, "ult"))
+    turns = _before(loop, SelectOp(runs, turns, constant(0)))
+    for position, bound in enumerate((constant(0), turns, one)):
+        loop.operands[position] = bound
+    body = loop.body.block
+    counter, first = body.args[0], body.first_op
+    assert first is not None
+    scaled = arith.MuliOp(counter, step)
+    value = arith.AddiOp(scaled.result, lower)
+    counter.replace_uses_with_if(value.result, lambda use: use.operation is not scaled)
+    for each in (scaled, value):
+        each.location = loop.location
+        body.insert_op_before(each, first)
+    if isinstance(type_, IntegerType):
+        _convert(loop, unsigned=False)
 
 
 def _convert(loop: scf.ForOp, unsigned: bool) -> None:
