@@ -53,7 +53,8 @@ def test_steps_in_bounds_have_no_check() -> None:
 
 
 @pytest.mark.execution("opencl:cpu", "cpu")
-@pytest.mark.parametrize("widths", [(64, 64, 64), (97, 64, 200), (200, 97, 40), (31, 64, 64), (65, 128, 66)])
+@pytest.mark.parametrize("widths", [(64, 64, 64), (97, 64, 200), (200, 97, 40), (31, 64, 64), (65, 128, 66),
+                                    (95, 97, 96)])
 @pytest.mark.parametrize(("rows", "start", "step", "ahead"), [(1, 0, 32, 0), (1, -3, 32, 1), (2, -32, 17, -5),
                                                               (4, 1, 32, 40)])
 @pytest.mark.parametrize("dtype", [np.float32, np.int16, np.uint8])

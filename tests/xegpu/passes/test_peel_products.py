@@ -13,8 +13,8 @@ from benchmarks.gpu_code.library_spills import kernels
 from tests.conftest import require_device, require_ocloc, require_simulator
 from tests.kernels import gemm, integers, wide
 
-SIZES = ((40, 56, 64), (33, 45, 65), (16, 24, 7), (7, 17, 40))
-"""M, N and K: whole tiles and steps, a part of each, no step in bounds, no tile in bounds."""
+SIZES = ((40, 56, 64), (33, 45, 65), (16, 24, 7), (7, 17, 40), (32, 48, 47))
+"""M, N and K: whole tiles and steps, a part of each, no step in bounds, no tile in bounds, a last step less one."""
 
 
 def bordered(array: Any, more: int = 0) -> Any:
