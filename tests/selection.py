@@ -3,8 +3,9 @@
 The default run takes few, in which each value of each parameter occurs (strength 1). An execution is two values, where
 a kernel runs and, but in NumPy as it is, the kind of its target's code: each feature runs everywhere and in each kind,
 and each file has all pairs of places and targets, which its features take by turns. Of cases that have as many new
-values the cheapest is taken, as NumPy is where nothing is built. ``pytest --everything`` takes cases in which each
-pair of values of two parameters occurs (strength 2): faults of three values at once are rare. There an execution is
+values the cheapest is taken, as NumPy is where nothing is built; of a pass's cases the cheapest that is lowered, as
+otherwise the pass does not run. ``pytest --everything`` takes cases in which each pair of values of two parameters
+occurs (strength 2): faults of three values at once are rare. There an execution is
 two values as well, its target and its place: NumPy, NumPy lowered, a kind of code on the device, or a GPU's machine
 code. Code that runs as machine code with each value (machine_code.py) needs no place.
 HYPOTHESIS_PROFILE=thorough takes all. ``@pytest.mark.everything`` leaves a test or a set of parameters to
@@ -112,7 +113,9 @@ def _halves(item: pytest.Item) -> dict[str, Hashable]:
 
 
 def _cost(item: pytest.Item) -> int:
-    return max((_COSTS.get(where, 2) for where, _ in executions(item)), default=0)
+    """The time of a case, by its place. Where no pass runs, a case of a pass shows nothing: it is the last choice."""
+    shows_nothing = WITHOUT_CODE if "/passes/" in item.nodeid else ()
+    return max((3 if where in shows_nothing else _COSTS.get(where, 2) for where, _ in executions(item)), default=0)
 
 
 def kind_of_code(target: Any) -> Any:

@@ -70,7 +70,8 @@ class Case:
     def __init__(self, function: str, execution: Execution, *, twins: bool = True, **more: Any) -> None:
         self.callspec, self.twins = self, twins
         self.params = {"execution": execution, **more}
-        self.nodeid = f"tests/test_f.py::{function}[{execution}-{'-'.join(map(str, more.values()))}]"
+        name = function if "::" in function else f"test_f.py::{function}"
+        self.nodeid = f"tests/{name}[{execution}-{'-'.join(map(str, more.values()))}]"
 
     def get_closest_marker(self, name: str) -> str | None:
         return name if name == "on_devices_only" and not self.twins else None
@@ -109,6 +110,16 @@ def test_executions_are_a_target_and_a_place(twins: bool) -> None:
             on_device = {each.target for each in executions if each in DEVICE}
             assert on_device >= ({"dg2", "cpu"} if twins else {"pvc", "dg2", "cpu"})
     assert len(taken) <= len(cases) * (0.72 if twins else 0.77)
+
+
+def test_values_of_tests_of_passes_are_lowered() -> None:
+    """In other tests the cheapest cases are those of NumPy as it is, in which no pass runs."""
+    for folder, where in (("xetile/passes", "numpy:xegpu"), ("xetile/lang", "numpy")):
+        cases = [Case(f"{folder}/test_f.py::test_a", each, kind=kind) for kind in range(40) for each in EXECUTIONS]
+        taken, _ = default_run(cases)  # type: ignore[arg-type]
+        places = [case.params["execution"].where for case in taken]  # type: ignore[attr-defined]
+        assert places.count(where) > 30
+        assert {*places} == {each.where for each in EXECUTIONS}
 
 
 def test_machine_code_is_a_place_of_each_gpu() -> None:

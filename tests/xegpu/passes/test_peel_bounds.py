@@ -73,6 +73,10 @@ def test_arrays_of_different_widths(dtype: type, rows: int, start: int, step: in
         np.testing.assert_array_equal(got, expected)
 
 
+def test_a_step_that_ends_one_element_outside() -> None:
+    test_arrays_of_different_widths(np.float32, 1, 0, 32, 0, (95, 97, 96))
+
+
 @pytest.mark.execution("opencl:cpu", "cpu")
 @pytest.mark.parametrize("columns", [1, 31, 32, 33, 64, 100])
 def test_carried_values_go_on(columns: int) -> None:

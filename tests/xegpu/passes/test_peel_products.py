@@ -58,6 +58,11 @@ def converting(A, B, C, *, BM=16, BN=16, BK=16):
     xt.store_tile(total, xt.init_tile(C, (m, n), (BM, BN)))
 
 
+def test_a_step_that_ends_one_element_outside() -> None:
+    """The last one, which the device would read as it is, with what lies behind the arrays; NumPy reads zeros there."""
+    test_products_by_multiply_adds("opencl:cpu", "dg2", 0, "f32", "f32", (32, 48, 31))
+
+
 def test_the_first_loop_asks_nothing() -> None:
     spec = xt.Spec((None, None), "f32")
     text = gemm.lower(spec, spec, spec, target="dg2").opencl

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
+from tests.conftest import require_simulator
 from tests.kernels import EXECUTIONS, Execution, first_stages
 
 pytestmark = pytest.mark.unoptimised
@@ -281,3 +282,27 @@ def test_every_stage_reads_back_with_its_flag(target: str) -> None:
         assert "nnan" in read.lower(x, y, target=target).xegpu
         read.on("numpy:xegpu", target=target)[1](x, y)
         np.testing.assert_allclose(y, p / p.sum(axis=1, keepdims=True), rtol=1e-6)
+
+
+EXTREMES = """func.func @extremes(%A: memref<16x16xf32>, %C: memref<16x1xf32>) {
+  %zero = arith.constant 0 : index
+  %ta = xetile.init_tile %A[%zero, %zero] : memref<16x16xf32> -> !xetile.tile<16x16xf32>
+  %v = xetile.load_tile %ta : !xetile.tile<16x16xf32> -> vector<16x16xf32>
+  %m = xetile.tile_reduce <KIND> %v [1] {nnan} : vector<16x16xf32> -> vector<16x1xf32>
+  %tc = xetile.init_tile %C[%zero, %zero] : memref<16x1xf32> -> !xetile.tile<16x1xf32>
+  xetile.store_tile %m, %tc : vector<16x1xf32>, !xetile.tile<16x1xf32>
+  return
+}"""
+
+
+@pytest.mark.parametrize("gpu", ["pvc", "bmg"])
+def test_extremes_by_the_bits_of_numbers(gpu: str) -> None:
+    """Of rows of negative numbers, of positive ones and of both: softmax is the same with another number of the row."""
+    require_simulator()
+    a = np.random.default_rng(3).integers(1, 99, (16, 16)).astype(np.float32)
+    a[::2] *= -1
+    a[1::4, 3:9] *= -1
+    for kind, expected in (("maxnumf", a.max(axis=1)), ("minnumf", a.min(axis=1))):
+        c = np.zeros((16, 1), np.float32)
+        xt.parse(EXTREMES.replace("KIND", kind))["extremes"].on(f"machine:{gpu}")[1](a, c)
+        np.testing.assert_array_equal(c[:, 0], expected)

@@ -56,10 +56,11 @@ def _for_blocks(array: Any) -> Any:
 
 
 @pytest.mark.parametrize("execution", [*FEW, *MACHINES], ids=str)
-@pytest.mark.parametrize(("depth", "group", "zeros"), [(256, 64, 128), (208, 128, 64), (84, 96, 96), (28, 64, 64)])
+@pytest.mark.parametrize(("depth", "group", "zeros"), [(256, 64, 128), (208, 128, 64), (200, 96, 64), (84, 96, 96),
+                                                      (28, 64, 64)])
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16], ids=["f16", "bf16"])
 def test_every_row_takes_its_group(execution: Execution, depth: int, group: int, zeros: int, dtype: Any) -> None:
-    """Groups of two sizes, a last one that is not whole, and a loop of less than a step."""
+    """Groups of two sizes, one of them no multiple of the other; a last one that is not whole; less than a step."""
     *arguments, a, weights = _numbers(depth, dtype, group, zeros)
     c = _for_blocks(np.full((BM, COLUMNS + 16), 7, np.float32))
     execution.bind(grouped)[3](*arguments, c[:, :COLUMNS], 0, by=384, group=group, zeros=zeros)  # 384: of all groups
@@ -96,11 +97,45 @@ def test_loads_stand_between_the_loops() -> None:
     assert re.search(r"constant 64 : index", text)
 
 
+def test_rows_of_a_group_that_is_no_multiple_are_loaded_in_each_step() -> None:
+    """Strips are of the smaller group, 64, in which a row of the larger one, 96, may change."""
+    outer, inner = _strips(_lowered(by=384, group=96)).split("scf.for")[1:]
+    assert (outer.count("load_tile"), inner.count("load_tile")) == (1, 3)
+
+
 @pytest.mark.parametrize("options", [
     {"by": 32}, {"by": 128, "starts": 32}, {"by": 128, "group": 32, "zeros": 32}, {"by": 128, "group": 48, "zeros": 80},
     {"by": 128, "hint": 2}], ids=["any step", "in the middle", "a step each", "no multiple", "with a hint"])
 def test_other_loops_stay(options: dict[str, Any]) -> None:
     assert not _strips(_lowered(**options))
+
+
+@xt.kernel
+def two_groups(A: Any, W: Any, S: Any, C: Any) -> None:
+    """A @ (W * S): which row of S a row of W takes is a sum of two quotients."""
+    acc = xt.zeros((BM, BN), xt.f32)
+    for k in xt.range(0, A.shape[1], 32):
+        scale = xt.load_tile(xt.init_tile(S, (k // 64 + k // 96, 0), (1, BN)))
+        weights = xt.load_tile(xt.init_tile(W, (k, 0), (32, BN))).to(A.dtype)
+        acc = xt.tile_mma(xt.load_tile(xt.init_tile(A, (0, k), (BM, 32))), weights * scale, acc)
+    xt.store_tile(acc, xt.init_tile(C, (0, 0), (BM, BN)))
+
+
+@pytest.mark.parametrize("execution", FEW, ids=str)
+def test_rows_of_two_quotients_are_loaded_in_each_step(execution: Execution) -> None:
+    rng, depth = np.random.default_rng(7), 256
+    a, w, s = (rng.integers(-3, 4, shape) for shape in ((BM, depth), (depth, COLUMNS), (8, COLUMNS)))
+    c, rows = _for_blocks(np.full((BM, BN), 7, np.float32)), np.arange(depth)
+    execution.bind(two_groups)[1](_for_blocks(a.astype(np.float16)), _for_blocks(w.astype(np.int8)),
+                                  _for_blocks(s.astype(np.float16)), c)
+    np.testing.assert_array_equal(c, a @ (w * s[rows // 64 + rows // 96])[:, :BN])
+
+
+def test_arrays_that_may_overlap_are_loaded_in_each_step() -> None:
+    kernel = xt.kernel(may_alias=True)(grouped.function)
+    half, byte = xt.Spec((None, None), "f16"), xt.Spec((None, None), "i8")
+    lowered = kernel.lower(half, byte, half, byte, xt.Spec((None, None), "f32"), 1, target="pvc", by=128)
+    assert not _strips(lowered)
 
 
 def test_rows_that_are_written_are_loaded_in_each_step() -> None:

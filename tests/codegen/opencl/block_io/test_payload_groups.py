@@ -19,7 +19,7 @@ BM, BN = 16, 64
 
 
 @xt.kernel
-def scores(Q, K, C, *, D=32, form="carried"):
+def scores(Q, K, C, *, D=32, form="carried", cache=None):
     """Scores of all tiles of keys, each halved before the next is added: c = c / 2 + q @ k.T."""
     m, head = xt.group_id(0) * BM, xt.group_id(1)
     map_q, map_k, map_s = (xt.wg_map((2, 1), size) for size in ((BM // 2, D), (BN, D), (BM // 2, BN)))
@@ -30,7 +30,7 @@ def scores(Q, K, C, *, D=32, form="carried"):
             k = xt.init_tile(K, (head, n, 0), (BN, D), wg_map=map_k)
         elif form == "backward":  # rows are no sum of the counter and constants
             k = xt.init_tile(K, (head, (K.shape[1] - 1) // BN * BN - n, 0), (BN, D), wg_map=map_k)
-        c = xt.tile_mma(q, xt.tile_transpose(xt.load_tile(k), wg_map=xt.wg_map((2, 1), (D, BN))), c * 0.5)
+        c = xt.tile_mma(q, xt.tile_transpose(xt.load_tile(k, l1=cache), wg_map=xt.wg_map((2, 1), (D, BN))), c * 0.5)
         if form == "carried":
             k = xt.update_tile_offset(k, BN, 0)
     xt.store_tile(c, xt.init_tile(C, (head, m, 0), (BM, BN), wg_map=map_s))
@@ -118,8 +118,9 @@ def test_the_stage_reads_back_and_runs(form: str) -> None:
 
 
 def test_where_there_are_none() -> None:
-    """Where messages take distances; in loops that only multiply; of a few blocks."""
+    """Where messages take distances or have a cache policy; in loops that only multiply; of a few blocks."""
     assert "payload_group" not in str(scores.lower(*_specs(), target="bmg").final)
+    assert "payload_group" not in str(scores.lower(*_specs(), target="pvc", cache="streaming").final)
     assert "payload_group" not in str(scores.lower(*_specs(xt.tf32), target="pvc", D=8).final)
     assert "move_payloads" in scores.lower(*_specs(), target="pvc").opencl
 

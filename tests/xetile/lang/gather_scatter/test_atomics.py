@@ -7,7 +7,7 @@ import pytest
 
 import xetile as xt
 from tests.conftest import require_ocloc
-from tests.kernels import EXECUTIONS, NUMPY, Array, Bordered, Execution, integers
+from tests.kernels import DEVICE, EXECUTIONS, NUMPY, Array, Bordered, Execution, integers
 from xegpu.ir import dtypes
 from xegpu.ir.dtypes import DType
 from xegpu.mlir.atomic_kind import KINDS, UPDATED, kinds_of
@@ -89,6 +89,12 @@ def test_every_kind_of_every_type(dtype, execution):
     assert (old[:-3, :29] == a).all()
     assert (old[-3:] == 0).all()
     assert (old[:, 29:] == 0).all()
+
+
+@pytest.mark.parametrize("dtype", [xt.i8, xt.i16], ids=str)
+def test_narrow_signed_elements_on_the_device(dtype):
+    """They are compared and swapped, also as unsigned numbers."""
+    test_every_kind_of_every_type(dtype, DEVICE[0])
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
