@@ -532,7 +532,9 @@ def test_attention_does_not_spill(target: str, size: int) -> None:
     lanes_of_rows = 3 * (blocks.rows - 1)
     # of each score: maximum, multiply-add, power, conversion; of each sum: rescaling
     copies = 10 if size <= 128 else 40  # the loop over chunks moves the scores
-    assert report.loop["vector"] <= 4 * scores + outs + lanes_of_rows + copies
+    # payloads of a group are made by vector instructions, one at most for each block of K
+    payloads = 0 if xt.TARGETS[target].immediate_offsets else blocks.keys // 16 * (size // 16)
+    assert report.loop["vector"] <= 4 * scores + outs + lanes_of_rows + copies + payloads
     assert report.density >= 0.12
 
 

@@ -38,8 +38,9 @@ def test_each_product_is_its_own(size: tuple[int, int, int], parts: int, executi
     got = c.copy()
     stacked = (x if x.shape[-1] < 32 or m % 8 else x.reshape(-1, x.shape[-1]) for x in (a, b, got))
     rows, columns = -(-m // 8) * 8, -(-n // 16) * 16
-    execution.bind(stacked_product)[-(-count // each), parts, parts](
-        *stacked, 0.5, -1.0, count, each, M=rows, N=columns, K=-(-k // 16) * 16, BM=rows // parts, BN=columns // parts,
+    down, across = (parts if size % (unit * parts) == 0 else 1 for size, unit in ((rows, 8), (columns, 16)))
+    execution.bind(stacked_product)[-(-count // each), down, across](
+        *stacked, 0.5, -1.0, count, each, M=rows, N=columns, K=-(-k // 16) * 16, BM=rows // down, BN=columns // across,
         scaled=True, added=True, activation=lambda x: xt.maximum(x, 0))
     sound = [i for i in range(count) if i not in (3, 5)]
     np.testing.assert_array_equal(got[sound], expected[sound])
