@@ -70,9 +70,9 @@ def declare(emitter: Emitter, loop: scf.ForOp) -> list[str]:
     for group in groups_of(loop):
         emitter.lines.append(f"#ifndef {NO_VISA}")
         payloads = _opaque(emitter, loop, "payloads", [_payload(emitter, base) for base in group.bases])
-        rows = _opaque(emitter, loop, "rows", [{_ROW: "0xffffffff"}])
+        rows = _constant(emitter, loop, "rows", {_ROW: -1})
         together = 32 // desc_of(group.bases[0]).dtype.bits
-        by = {each: _opaque(emitter, loop, "by", [_numbers({_ROW: each[0], _COLUMN: each[1] // together})])
+        by = {each: _constant(emitter, loop, "by", {_ROW: each[0], _COLUMN: each[1] // together})
               for each in dict.fromkeys(group.distances)}
         emitter.lines.append("#endif")
         kept = _Kept(group, payloads, rows, by, {})
@@ -144,9 +144,20 @@ def _payload(emitter: Emitter, base: SSAValue) -> dict[int, str]:
                            f"{_FORM:#x}")))
 
 
-def _numbers(words: dict[int, int]) -> dict[int, str]:
-    """Numbers in words of a register."""
-    return {word: f"{value & 0xFFFFFFFF:#x}" for word, value in words.items()}
+def _constant(emitter: Emitter, loop: scf.ForOp, hint: str, words: dict[int, int]) -> str:
+    """Emit a variable of a register with numbers in some words and 0 in the others, and return its name.
+
+    Each number is masked by its lane, as a selection between lanes may become a branch (:func:`_opaque`). Set word by
+    word, these registers take 16 instructions more in a step of attention.
+    """
+    key = loop, *words.items()
+    if key not in emitter.shared:
+        name = emitter.shared[key] = emitter.name(hint)
+        numbers = " | ".join(f"(-(uint)(get_sub_group_local_id() == {word}) & {number & 0xFFFFFFFF:#x}u)"
+                             for word, number in words.items())
+        emitter.line(f'uint {name}; __asm__("mov (M1_NM, {_WORDS}) %0(0,0)<1> %1(0,0)<1;1,0>" : "=rw"({name}) : '
+                     f'"rw"({numbers}));')
+    return emitter.shared[key]
 
 
 def _opaque(emitter: Emitter, loop: scf.ForOp, hint: str, registers: Sequence[dict[int, str]]) -> str:
