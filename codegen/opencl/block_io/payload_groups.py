@@ -37,6 +37,8 @@ _FORM = 0x0F07
 less one."""
 _WORDS = 16
 """32-bit words of a register."""
+
+
 @dataclass
 class _Kept:
     """Variables that a loop keeps for a group.
@@ -65,7 +67,7 @@ def declare(emitter: Emitter, loop: scf.ForOp) -> list[str]:
     """Emit what a loop keeps for its groups in front of it.
 
     Returns:
-        nothing: no step changes it.
+        an empty list: no step changes a variable of these.
     """
     for group in groups_of(loop):
         emitter.lines.append(f"#ifndef {NO_VISA}")
