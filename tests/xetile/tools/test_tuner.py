@@ -179,6 +179,8 @@ def test_autotune_tries_configurations_with_the_constants_of_the_call() -> None:
 @pytest.mark.parametrize("by_numpy", [False, True])
 def test_only_what_an_author_raises_rules_a_configuration_out(by_numpy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A failed assertion of a pass, or a ValueError there, is not hidden behind the other configurations."""
+    require_ocloc()
+
     @xt.kernel
     def kernel(A, C, *, rows):
         if by_numpy:
@@ -206,6 +208,17 @@ def test_a_prediction_ranks_without_a_device() -> None:
     assert [outcome.how for outcome in result.outcomes] == ["predicted", "predicted"]
     assert result.best == {"BM": 32}
     assert "not by measurements" in str(result.table())
+
+
+def test_a_prediction_without_ocloc_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiler's absence is one error of the call, not a failure of every configuration."""
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("XETILE_OCLOC", raising=False)
+    matrix = xt.Spec((64, 64), xt.bf16)
+    with pytest.raises(xt.ToolError, match="XT5102") as caught:
+        xt.tune(accumulate, (matrix, matrix, xt.Spec((64, 64), xt.f32)), {"BM": [8, 32]}, target="pvc",
+                by="prediction", final=False)
+    assert "intel-ocloc" in str(caught.value)
 
 
 def test_what_a_prediction_cannot_tell_apart_is_timed() -> None:

@@ -17,7 +17,7 @@ from codegen.runtime.build_worker import build_all
 from codegen.runtime.progress import progress_bar
 from codegen.runtime.synchronize import finish
 from codegen.runtime.usm import UsmArray, scratch_copy
-from codegen.toolchain import disk_cache
+from codegen.toolchain import disk_cache, ocloc
 from xegpu.support.errors import ArgumentError, XeError
 from xegpu.target.targets import Target, find_target
 from xetile.compiler.arguments import Argument, AtTheCall
@@ -79,6 +79,7 @@ def tune(kernel: BaseKernel, args: Sequence[Any], space: Space, *, grid: Any = N
     Raises:
         ArgumentError: the space or the budget is none, or ``by`` is unknown.
         TargetError: every configuration fails and ``final`` asks for a run; it lists the reasons.
+        ToolError: predictions need Intel's offline compiler, and it is not installed.
     """
     with AtTheCall():
         start, slower = time.perf_counter(), []
@@ -202,8 +203,10 @@ def _predictions(kernel: BaseKernel, every: Sequence[Configuration], arguments: 
 
     Raises:
         ArgumentError: an array has sizes that are known at run time only.
+        ToolError: Intel's offline compiler is not installed.
     """
     _check_sizes(arguments)
+    ocloc.find_ocloc()
     candidates, outcomes = _candidates(kernel, every, arguments, args, grid, target, progress)
     with progress_bar("predicting", len(candidates), is_wanted=progress) as advance:
         for candidate in candidates:
