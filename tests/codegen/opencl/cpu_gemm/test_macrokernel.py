@@ -13,13 +13,14 @@ import pytest
 
 import xetile as xt
 from codegen.opencl import cpu_gemm
+from codegen.opencl.cpu_gemm.macrokernel import ProductText
 from codegen.opencl.cpu_gemm.microkernel import Numbers, RowsOfSums
 from codegen.opencl.prelude.macros import CALL
 from codegen.runtime import program_source
 from codegen.runtime.devices import find_queue
 from codegen.toolchain.cpu_features import has_feature
 from tests.conftest import require_device
-from xegpu.ir.dtypes import bf16, f16, f32, i8
+from xegpu.ir.dtypes import DType, bf16, f16, f32, i8
 from xegpu.target.gemm_microkernel import MicrokernelShape
 
 KINDS = (np.float32, np.float16, ml_dtypes.bfloat16)
@@ -180,16 +181,26 @@ def test_which_products_are_whole() -> None:
     assert not MicrokernelShape(16, 40, f16, f16).fits
 
 
-@pytest.mark.parametrize("group", [1, 2, 4])
+@pytest.mark.parametrize(("group", "deepest"), [(1, 256), (1, 128), (2, 256), (4, 128)])
 @pytest.mark.parametrize(("width", "parts"), [(4, 43), (4, 22), (4, 6), (3, 11), (2, 3), (1, 2)])
-def test_all_lines_of_the_next_panel_are_prefetched(width: int, parts: int, group: int) -> None:
+def test_all_lines_of_the_next_panel_are_prefetched(width: int, parts: int, group: int, deepest: int) -> None:
     dtype = {1: f32, 2: bf16, 4: i8}[group]
-    rows = RowsOfSums(Numbers(dtype, dtype, group, 128 * group), 5, width, width * 16, parts)
+    depth = deepest * group
+    rows = RowsOfSums(Numbers(dtype, dtype, group, depth), 5, width, width * 16, parts)
     text, found = "\n".join(rows._fetched_b()).replace("/", "//"), set()
     match = re.search(r"i < (\d+).*\n.*B \+ \(k0 \+ (.*)\) \* pitch_b \+ ahead \+ first(.*);", text)
     assert match is not None
-    for turn, i in itertools.product(range(parts * 8), range(int(match[1]))):
-        names = {"turn": turn, "i": i, "furthest": 128 * group - 1, "min": min}
+    for turn, i in itertools.product(range(parts * deepest // 16), range(int(match[1]))):
+        names = {"turn": turn, "i": i, "furthest": depth - 1, "min": min}
         row, column = eval(match[2], names), eval(match[3] or "0", names)
         found |= {(row, column + int(at)) for at in re.findall(r"XETILE_FETCH\(next_row \+ (\d+)\)", text)}
-    assert found == {(row, column) for row in range(128 * group) for column in range(0, width * 16, 64 // dtype.bytes)}
+    assert found == {(row, column) for row in range(depth) for column in range(0, width * 16, 64 // dtype.bytes)}
+
+
+@pytest.mark.parametrize(("dtype", "depth"), [(f32, 256), (bf16, 512), (f16, 128), (i8, 512)], ids=str)
+def test_panels_are_deep_where_a_is_read_in_place(dtype: DType, depth: int) -> None:
+    """A copy of A beside the panel takes L2 as well."""
+    group = {f32: 1, bf16: 2, f16: 1, i8: 4}[dtype]
+    text = ProductText(MicrokernelShape(256, 64, dtype, dtype), group)
+    assert text.count == depth
+    assert f"k0 += {depth})" in "\n".join(text.body())
