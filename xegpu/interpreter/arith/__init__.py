@@ -73,9 +73,8 @@ def _convert(machine: Interpreter, operation: Operation, operands: Sequence[Any]
             return narrow(value >= 1 if sign.result == "u" else value <= -1)
         return narrow(value & 1 != 0)
     if type(operation) is IndexCastOp:
-        if target.kind == "x":
-            return narrow(value)
-        return narrow(np.asarray(value, np.int64).astype(target.compute))  # the lowest bits
+        number = np.asarray(value, np.int64)  # an index has 64 bits, as products with strides need them
+        return narrow(number if target.kind == "x" else number.astype(target.compute))  # else the lowest bits
     if source.is_float and not target.is_float:
         limits = dtypes.i32 if target.kind == "x" else target
         whole = _saturated(np.nan_to_num(np.trunc(np.asarray(value, np.float64))), read_as(limits, sign.result))

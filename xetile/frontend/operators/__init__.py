@@ -53,8 +53,8 @@ def binary(operator: str, left: Any, right: Any) -> Any:
         raise ArgumentError("XT1216", f"a {left.describe()} {operator} 0 has no value",
                             "divide by a number that is not 0; where the divisor is calculated, keep it at 1 or more: "
                             f"x {operator} xt.maximum(d, 1)", current().location())
-    if operator in ("<<", ">>") and isinstance(right, int):
-        _check_distance(operator, left, right)
+    if operator in ("<<", ">>"):
+        right = _shift_distance(operator, left, right)
     if not isinstance(left, VectorBase) and not isinstance(right, VectorBase):
         return _scalar_binary(operator, left, right)
     shaped = left if isinstance(left, VectorBase) else right
@@ -112,6 +112,17 @@ def _is_addend(other: Any, product: VectorBase) -> bool:
 
 def _negated(value: Any) -> Any:
     return binary("-", -0.0, value) if isinstance(value, Arithmetic) else -value
+
+
+def _shift_distance(operator: str, value: Any, distance: Any) -> Any:
+    """A shift's distance in the element type of what is shifted, which represents each distance within its bits."""
+    if isinstance(distance, int):
+        _check_distance(operator, value, distance)
+    elif isinstance(value, VectorBase) or (isinstance(value, ScalarBase) and isinstance(distance, ScalarBase)):
+        mixed = {value.dtype, distance.dtype} not in ({value.dtype}, {dtypes.i32, dtypes.index})
+        if mixed and all(operator in rules_of(side.dtype) for side in (value, distance)):
+            return distance.to(value.dtype)
+    return distance
 
 
 def _check_distance(operator: str, value: Arithmetic, distance: int) -> None:

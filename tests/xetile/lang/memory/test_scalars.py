@@ -257,3 +257,24 @@ def test_unsigned_numbers_with_pythons(execution: Execution, dtype: Any) -> None
 def test_a_number_that_an_unsigned_type_does_not_hold() -> None:
     with pytest.raises(xt.XeError, match="XT1206"):
         unsigned_sums.lower(xt.Spec((1,), "u32"), *[xt.Spec((8, 16), "u32")] * 2, top=-1)
+
+
+@xt.kernel
+def experts(X, W, table, Y, *, BK=16):
+    """X times the matrix of a batch that a table of i32 names."""
+    expert, total = xt.load_scalar(table, xt.group_id(0)), xt.zeros((8, 16), xt.f32)
+    for k in xt.range(0, X.shape[1], BK):
+        x, w = xt.init_tile(X, (0, k), (8, BK)), xt.init_tile(W, (expert, k, 0), (BK, 16))
+        total = xt.tile_mma(xt.load_tile(x), xt.load_tile(w), total)
+    xt.store_tile(total, xt.init_tile(Y, (xt.group_id(0), 0, 0), (8, 16)))
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+def test_a_matrix_of_a_batch_by_a_number_of_a_table(execution: Execution) -> None:
+    """The number is an index of 64 bits in NumPy, where products with strides and addresses need them."""
+    rng = np.random.default_rng(5)
+    x, w = (rng.integers(-4, 5, shape).astype(np.float16) for shape in ((7, 40), (5, 40, 13)))
+    y, table = np.full((4, 7, 13), np.nan, np.float32), np.array([4, 0, 2], np.int32)
+    execution.bind(experts)[3](x, w, table, y)
+    np.testing.assert_array_equal(y[:3], x.astype(np.float32) @ w[table].astype(np.float32))
+    assert np.isnan(y[3]).all()

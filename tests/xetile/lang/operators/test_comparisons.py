@@ -139,6 +139,34 @@ def test_an_index_beside_integers(execution: Execution) -> None:
 
 
 @xt.kernel
+def shifted(A, distances, C, s, wide):
+    """Shifts by distances of other types: a position, a row of i32, an argument, a number of 64 bits."""
+    a = xt.load_tile(xt.init_tile(A, (0, 0), (8, 32)))
+    by = xt.load_tile(xt.init_tile(distances, (0, 0), (1, 32)))
+    value = (a << by) ^ (a >> xt.group_id(0)) ^ (a >> s) ^ (a << wide) ^ (a >> (xt.iota((8, 1)) & 3))
+    number = (wide << s) >> xt.load_scalar(distances, (0, 1))  # a shift of a number by one of another type
+    value = xt.where(xt.iota((8, 32)) < 7, value, number.to(A.dtype))
+    xt.store_tile(value, xt.init_tile(C, (xt.group_id(0), 0, 0), (8, 32)))
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+@pytest.mark.parametrize("dtype", [xt.i8, xt.u16, xt.i32, xt.u32, xt.u64], ids=str)
+def test_distances_of_other_types(dtype: DType, execution: Execution) -> None:
+    rng, limits = np.random.default_rng(6), np.iinfo(dtype.numpy)
+    a = rng.integers(limits.min, limits.max, (8, 32), dtype.numpy, endpoint=True)
+    by = rng.integers(0, dtype.bits, (1, 32)).astype(np.int32)
+    by[0, 1] = 1
+    c = np.zeros((3, 8, 32), dtype.numpy)
+    execution.bind(shifted)[3](a, by, c, 5, np.uint64(3))
+    for i in range(3):
+        five, three, rows = (dtype.numpy.type(n) for n in (5, 3, i))
+        expected = (a << by.astype(dtype.numpy)) ^ (a >> rows) ^ (a >> five) ^ (a << three)
+        expected ^= a >> (np.arange(8)[:, None] & 3).astype(dtype.numpy)
+        expected[7] = 3 << 5 >> 1
+        np.testing.assert_array_equal(c[i], expected)
+
+
+@xt.kernel
 def segments(X, ends, Y):
     """Numbers of a table as they are: as an offset, a bound of a loop, and in sums and remainders with indices."""
     i = xt.group_id(0)

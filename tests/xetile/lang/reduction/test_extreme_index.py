@@ -47,8 +47,35 @@ def test_first_position_of_the_extreme(dtype: DType, map_: tuple[tuple[int, int]
     assert (d == np.stack([wide.argmax(0), wide.argmin(0)])).all()
 
 
+@xt.kernel
+def lines(A, C, D):
+    v = xt.load_tile(xt.init_tile(A, (0, 0), (8, 32)))
+    for i, find in enumerate((xt.argmax, xt.argmin)):
+        xt.store_tile(find(v, 1, keepdims=False), xt.init_tile(C, (i, 0), (8,)))
+        xt.store_tile(find(v, 0, keepdims=False), xt.init_tile(D, (i, 0), (32,)))
+        row = xt.load_tile(xt.init_tile(A, (4, 0), (32,)))
+        xt.store_tile(find(v[2], 0), xt.init_tile(C, (i + 2, 0), (1,)))
+        xt.store_tile(find(row, -1), xt.init_tile(C, (i + 2, 1), (1,)))
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+@pytest.mark.parametrize("dtype", [xt.f32, xt.i32, xt.u8], ids=str)
+def test_vectors_of_one_dimension(dtype: DType, execution: Execution) -> None:
+    a, c, d = data(dtype, (8, 32)), np.full((4, 8), -7, np.int32), np.zeros((2, 32), np.int32)
+    execution.bind(lines)[1](a, c, d)
+    expected = np.full((4, 8), -7)
+    expected[:2] = a.argmax(1), a.argmin(1)
+    expected[2, :2], expected[3, :2] = a[[2, 4]].argmax(1), a[[2, 4]].argmin(1)
+    assert (c == expected).all()
+    assert (d == np.stack([a.argmax(0), a.argmin(0)])).all()
+
+
 def test_an_axis_is_0_or_1() -> None:
     with pytest.raises(xt.RankError) as caught:
         (lambda kernel: kernel[1](np.zeros((8, 16), np.float32)))(
             xt.kernel(lambda A: xt.argmax(xt.load_tile(xt.init_tile(A, (0, 0), (8, 16))), 2)))
+    assert caught.value.code == "XT1224"
+    with pytest.raises(xt.RankError) as caught:
+        (lambda kernel: kernel[1](np.zeros(16, np.float32)))(
+            xt.kernel(lambda A: xt.argmin(xt.load_tile(xt.init_tile(A, (0,), (16,))), 1)))
     assert caught.value.code == "XT1224"
