@@ -279,11 +279,12 @@ _FORBIDDEN = {
     "a path in somebody's home": r"(?<![\w.])/(?:home|Users)/\w+|(?<![\w.])/root(?:/|\b)",
     "a package index": r"(?:pypi|pythonhosted|anaconda|artifactory|nexus)\.\w+|--(?:extra-)?index-url|proxy\.golang",
     "an address in a private network": r"\b(?:10|192\.168|172\.(?:1[6-9]|2\d|3[01]))(?:\.\d{1,3}){2,3}\b",
+    "a conflict of a merge": r"(?m)^(?:<{7}|>{7}) ",
 }
 
 
 @pytest.mark.parametrize("what", _FORBIDDEN)
-def test_no_file_names_what_belongs_to_one_machine(what: str) -> None:
+def test_no_file_has_what_belongs_to_one_machine(what: str) -> None:
     found = [f"{file.relative_to(ROOT)}: {match[0]}" for file in TEXTS if file != Path(__file__).resolve()
              for match in re.finditer(_FORBIDDEN[what], file.read_text())]
     assert not found
