@@ -142,7 +142,7 @@ class _CarriedValue:
     """Loop-carried value before or after an iteration.
 
     Attributes:
-        value: what it is in the text.
+        value: its expression in the text.
         words: its words one by one, where it is summed up so.
         moves: whether it is a descriptor that may go to another array.
     """
@@ -320,7 +320,7 @@ def _parallel_copy(emitter: Emitter, variables: list[str], new: list[_Part]) -> 
         emitter.line(f"{variable} = {name};")
 
 
-# ``scf.if`` in OpenCL C: what it gives are variables, declared before it and assigned in its branches.
+# ``scf.if`` in OpenCL C: its results are variables, declared before it and assigned in its branches.
 #
 # A value that the second branch leaves as it was is the variable's first value, so that most conditions need no
 # ``else``.

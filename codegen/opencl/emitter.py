@@ -32,7 +32,7 @@ Rule = Callable[["Emitter", Any], None]
 COLUMNS_OF_ROW = "const uint columns = (uint)y < (uint)height ? (uint)width : 0;"
 """Declaration of how many columns row ``y`` has: one number, where a condition of each lane would mask the row, too."""
 NO_UNROLL = "__attribute__((opencl_unroll_hint(1)))"
-"""Attribute of a loop that is not unrolled. Unrolled loops are most of what a compiler takes its time for."""
+"""Attribute of a loop that is not unrolled: unrolled loops take most of the compile time."""
 MOST_INLINED = 256
 """Words of a CPU's lanes that a kernel accesses without calls: Intel's compiler takes 2.5 ms for each."""
 _MOST_BY_ROWS = 64

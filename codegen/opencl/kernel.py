@@ -86,7 +86,7 @@ def _grid_id(function: str) -> Rule:
 
 def _subgroup_id(emitter: Emitter, operation: gpu.SubgroupIdOp) -> None:
     number = "get_sub_group_id()"
-    if emitter.target.fuses_loads:  # what follows from it is then known to be the same for all lanes
+    if emitter.target.fuses_loads:  # values computed from it are then known to be uniform
         number = f"sub_group_broadcast((int){number}, 0)"
     emitter.define(operation.result, "int", number)
 

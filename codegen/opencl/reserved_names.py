@@ -93,7 +93,7 @@ _FAMILIES = re.compile("|".join((
 )))
 """Names that come in families."""
 OTHERS = _HELPERS | _MORE_KEYWORDS | _SYCL | _TYPES | _FUNCTIONS
-"""Types, functions and macros, and what the emitter and a ``.sycl`` file define beside kernels."""
+"""Types, functions and macros, and names that the emitter and a ``.sycl`` file define beside kernels."""
 _WORDS = KEYWORDS | CPLUSPLUS | RULES | OTHERS
 
 

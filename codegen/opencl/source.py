@@ -28,7 +28,7 @@ class Parameter:
         type: its C type, or the pointee's.
         dtype: element type of the argument; None for a size or a stride.
         pointer: whether it is a pointer to global memory.
-        read_only: whether the kernel only reads what it points to.
+        read_only: whether the kernel only reads through the pointer.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Source:
         lanes: work-items of a subgroup.
         arguments: for each argument of the kernel its dimensions, None for a number: an array passes its pointer,
             then its sizes, then its strides, as 32-bit integers.
-        declarations: what stands before the kernel, in order.
+        declarations: declarations in front of the kernel, in order.
         macros: pragmas and macro definitions that stand before the declarations.
         predefined: builtins (DPAS, 2D block IO) and feature macros of the device's compiler that the text names, and
             that no header declares.

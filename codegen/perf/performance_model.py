@@ -89,7 +89,7 @@ class Prediction:
         machine: the machine model.
         shape: the problem, in words.
         work_groups, waves: number of work-groups, and of waves of them on the device.
-        clocks: clocks of a core in one iteration of the loop, by resource, and for what comes on top of the slowest.
+        clocks: clocks of a core in one iteration of the loop, by resource, and of costs that add to the slowest.
         bytes: memory traffic in bytes.
         flops: floating-point (or integer) operations of the products.
         time: seconds.
@@ -153,7 +153,7 @@ def predict(machine: MachineModel, shape: str, step: LoopIteration, *, work_grou
     at_once = resident(machine, step.subgroups, large)
     waves = ceil(work_groups / (machine.cores * at_once))
     of_core = ceil(work_groups / machine.cores)  # of the one that has most, as they are dealt out evenly
-    # A subgroup stays on its engine: what the engine with most of them takes, in work-groups spread over all engines.
+    # A subgroup stays on its engine: the engine with most of them decides, in work-groups spread over all engines.
     groups = ceil(of_core * step.subgroups / machine.engines) * machine.engines / step.subgroups
     clocks, hertz = step.clocks(machine), machine.ghz * 1e9
     slowest = max(clocks, key=lambda name: clocks[name])

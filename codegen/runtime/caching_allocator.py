@@ -75,7 +75,7 @@ class Block:
         return self
 
     def order(self) -> None:
-        """Order what is launched next on the queue behind the launches that used the block."""
+        """Order the queue's next launches behind the launches that used the block."""
         if self._event is not None:
             order_after(self._queue, self._event)
 

@@ -23,7 +23,7 @@ _KINDS: dict[type, int] = {ctypes.c_int32: 4, ctypes.c_uint32: 5, ctypes.c_int64
 _POINTER = 10
 """DPCTL_VOID_PTR"""
 _EVENT = b"SyclEventRef"
-"""Name of a capsule from which dpctl makes an event; it copies what the capsule has."""
+"""Name of a capsule from which dpctl makes an event; it copies the capsule's event."""
 Range = ctypes.c_size_t * 3
 """Work-items, in SYCL's order of dimensions."""
 
@@ -45,7 +45,7 @@ def native_getter(kind: str) -> Any:
 
 
 class KernelArguments:
-    """Arguments of a kernel as the C interface takes them: of pointers what they point to, of numbers where they are.
+    """Arguments of a kernel as the C interface takes them: pointers by value, numbers by address.
 
     Args:
         values: ctypes' numbers, and None where pointers go.

@@ -187,7 +187,7 @@ def _release_lost_references(queue: Queue, kernel: Any, of_program: int) -> None
 
 _KIND = "program"
 _LONG_TEXT = 128
-"""KiB of source from which on a compiler takes several seconds, and a terminal shows what it is waited for."""
+"""KiB of source from which on a compiler takes several seconds, and a terminal shows that it is compiling."""
 
 
 def build_kernel(queue: Queue, source: str | bytes, options: str, name: str, text: str = "") -> Any:

@@ -23,8 +23,8 @@ def progress_bar(name: str, total: float, describe: Callable[[float], str] | Non
     """Progress bar, which disappears at the end.
 
     Args:
-        name: what is shown before the bar.
-        total: what it is when all is done.
+        name: text in front of the bar.
+        total: the count when all is done.
         describe: text behind the bar for what is done; by default ``3 of 12``. A ``total`` of 0 has no bar, only that.
         is_wanted: False for none.
 

@@ -38,7 +38,7 @@ from codegen.simulator.scoreboard_state import (
 
 _SHORT_REGISTER = 32  # bytes, of instruction sets whose math functions are out of order
 _COPIES = ("mov", "sel", "csel")
-"""Instructions that pass on what is undefined: copies at joins of paths, selections among values that may not exist."""
+"""Instructions that propagate undefined values: copies at joins of paths, selections of values that may not exist."""
 
 
 class ScoreboardChecker:
@@ -164,7 +164,7 @@ class ScoreboardChecker:
         return True
 
     def _defined(self, written: int, instruction: Instruction, footprint: Footprint) -> int:
-        """Bytes of registers that are defined after an instruction; it adds none where it copies what is undefined."""
+        """Bytes of registers that are defined after an instruction; copies of undefined bytes stay undefined."""
         if isinstance(instruction.destination, IndirectOperand):  # may be any register: all count as written
             return -1
         undefined = [mask for mask in footprint.needs if mask and not mask & written]
@@ -180,7 +180,7 @@ class ScoreboardChecker:
         if instruction.op == "dpas":
             return "dpas"
         if self._width == _SHORT_REGISTER and (instruction.op == "math" or _is_long(instruction)):
-            return "math"  # arl has no long pipe: f64, and what is converted from it, is out of order, as functions are
+            return "math"  # arl has no long pipe: f64 and conversions from it are out of order, as math functions are
         message = self._messages.get(instruction.index)
         return message.unit if message is not None else ""
 

@@ -1,4 +1,4 @@
-"""State of the scoreboard: what is under way in a thread, and how instructions and waits change it."""
+"""State of the scoreboard: pending results of a thread, and how instructions and waits change them."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from xegpu.target.targets import TARGETS
 _Built = TypeVar("_Built")
 Sizes = tuple[int, int, int]
 MOST_THREADS = 256
-"""Threads that run side by side: what is quickest; more leave the CPU's caches."""
+"""Threads that run side by side, by measurement: with more, the working set exceeds the CPU's caches."""
 UNDEFINED = 0xA5
 """Byte that registers hold before anything is written."""
 _ROUNDING_BITS = 0x30  # of cr0.0

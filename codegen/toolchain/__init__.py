@@ -1,1 +1,1 @@
-"""External compilers and what they need: ocloc, the SYCL compiler, SPIR-V, the disk cache."""
+"""External compilers and their support: ocloc, the SYCL compiler, SPIR-V, the disk cache."""

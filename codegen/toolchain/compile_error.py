@@ -48,7 +48,7 @@ def first_error(log: str) -> str:
 def _complaint(log: str) -> tuple[str, int | None]:
     """First error without the name of a temporary file, and its line number in the text."""
     line = first_error(log)
-    if line.endswith(":"):  # the next line says what it is
+    if line.endswith(":"):  # the message is on the next line
         line = " ".join([line, *log.partition(line)[2].split("\n")[1:2]])
     found = _POSITION.search(line)
     return (found[3], int(found[1])) if found else (line, None)

@@ -239,7 +239,7 @@ def _read_own(path: Path) -> bytes | None:
 
 
 def _packed(key: Key, data: bytes) -> bytes:
-    """Serialize an entry: format, checksum and size of what follows; compressed: size of the inputs, inputs, data."""
+    """Serialize an entry: format, checksum, size of the rest; then, compressed: size of the inputs, inputs, data."""
     content = len(key.packed).to_bytes(_LENGTH, "little") + key.packed + data
     return b"".join((_FORMAT, hashlib.sha256(content).digest(), len(content).to_bytes(_LENGTH, "little"),
                      zlib.compress(content, 1)))

@@ -323,13 +323,13 @@ def check_load_form(axes: Sequence[int] | None, packed: bool, dtype: DType) -> N
 
 
 def check_loaded(result: Attribute, shape: Sequence[int], element: Attribute) -> None:
-    """Verify the type of what a block load gives."""
+    """Verify the result type of a block load."""
     if result != (expected := vector_type(shape, element)):
         raise Invalid("XT3107", f"this load gives {list(shape)} of {element}, not {result}\nwrite {expected}")
 
 
 def check_stored(value: Attribute, shape: Sequence[int], element: Attribute) -> None:
-    """Verify the type of what a block store takes."""
+    """Verify the type of a block store's value."""
     if value != (expected := vector_type(shape, element)):
         raise Invalid("XT3108", f"this descriptor stores {list(shape)} of {element}, not {value}\n"
                       f"store a {expected}, or change the descriptor")

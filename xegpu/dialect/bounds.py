@@ -5,7 +5,7 @@
     scf.for %k = %0 to %more step %32 {
       %d = update_nd_offset %a, [%0, %k] ; %v = load_nd %d {in_bounds} }
 
-``no_alias`` asks whether what a loop stores is apart from what it loads.
+``no_alias`` asks whether the memory that a loop stores to and the memory that it loads from are disjoint.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from xegpu.mlir.vector import IntegersAttr, integers, values_of
 from xegpu.support.errors import Invalid
 
 DISTANCE = 512
-"""A block message reaches what lies fewer elements than this behind its address, along either axis."""
+"""Exclusive limit of a block message's immediate offsets from its address, in elements along either axis."""
 
 
 @irdl_attr_definition

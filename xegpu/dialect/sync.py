@@ -86,7 +86,7 @@ class ControlBarrierWaitOp(IRDLOperation):
 
 @operation_definition
 class SubgroupBarrierOp(IRDLOperation):
-    """Barrier of a subgroup's lanes: what they read of shared local memory behind it, any of them wrote before it."""
+    """Barrier of a subgroup's lanes: behind it they see all that any of them wrote to shared local memory before it."""
 
     name = "xegpu.subgroup_barrier"
     RECORD: ClassVar[Record] = Record()

@@ -54,7 +54,7 @@ def _default_properties(kind: type[Operation]) -> dict[str, Attribute]:
 
 
 def for_loop(start: SSAValue, stop: SSAValue, step: SSAValue, carried: Sequence[SSAValue], body: Block) -> scf.ForOp:
-    """``scf.for`` with results of the types of what it carries."""
+    """``scf.for`` whose results have the types of its carried values."""
     new = create(scf.ForOp, (start, stop, step, *carried), [value.type for value in carried])
     new.add_region(Region(body))
     return new

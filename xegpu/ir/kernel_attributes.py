@@ -16,7 +16,7 @@ SUBGROUPS = "xegpu.subgroups"
 MATRIX_SIZES = "xegpu.matrix_sizes"
 """Attribute of a function: for each argument the rows and columns of its matrices; nothing where they are not known.
 
-It says what a launch has, as ``xegpu.access`` does: code for such sizes asks for them at run time."""
+Like ``xegpu.access`` it describes launches; code that relies on such sizes checks them at run time."""
 
 
 def matrix_sizes(array: SSAValue) -> tuple[int, int] | None:

@@ -53,7 +53,7 @@ def operation_definition(kind: type[Kind]) -> type[Kind]:
 
 
 def _verifier(declared: OpDef, verify: Callable[[Any], None]) -> Callable[[Any], None]:
-    """The verifier of a class: its declared constraints, then what the class verifies itself."""
+    """The verifier of a class: its declared constraints, then its own ``verify_``."""
     depends_on_place = any(type(trait).verify is not OpTrait.verify for trait in declared.traits) or \
         declared.regions or declared.successors
 

@@ -21,7 +21,7 @@ from xdsl.traits import NoMemoryEffect, OpTrait
 class MovesView(OpTrait):
     """The result is a view of the same memory as the first operand's view: moved, or of another type.
 
-    It is MLIR's ``ViewLikeOpInterface``, less what makes a view of an array.
+    It is MLIR's ``ViewLikeOpInterface``, without operations that make a view of an array.
     """
 
 

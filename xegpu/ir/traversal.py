@@ -15,7 +15,7 @@ Kind = TypeVar("Kind", bound=Operation)
 
 
 def operations(around: Operation) -> list[Operation]:
-    """An operation and all operations inside of it, in pre-order; a list, so that a walker may change what it walks."""
+    """An operation and all operations inside it, in pre-order; a list, so that the caller may modify the IR."""
     found = [around]
     if around.regions:
         _collect(around, found)

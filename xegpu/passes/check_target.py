@@ -1,6 +1,6 @@
 """Checks of a kernel against the limits of a target: element types, barriers, cache hints, shared local memory.
 
-It changes nothing: what it raises points at the author's line.
+It changes nothing, and raises errors at the author's line.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def check_index(constant: arith.ConstantOp) -> None:
     """Raise if a constant of type ``index`` is no integer of the 32 bits in which devices compute indices.
 
     Raises:
-        TargetError: at the author's line of what the constant is for.
+        TargetError: at the author's line of the operation that uses the constant.
     """
     value = constant.value
     if get_element_type_or_self(constant.result.type) != INDEX:
@@ -109,7 +109,7 @@ def _error(dtype: DType, target: Target) -> TargetError:
 
 
 def check_cache_hints(function: func.FuncOp, target: Target) -> None:
-    """Raise unless a target's messages take what the operations of a kernel say of the caches.
+    """Raise unless a target's messages take the cache hints of a kernel's operations.
 
     Raises:
         TargetError: there is no such combination; the message lists the nearest.

@@ -62,7 +62,7 @@ class GrfMode:
 
 
 def _chosen_mode(function: func.FuncOp, target: Target) -> int:
-    """Registers a thread: what the author asks for, else the fewest that hold the fragments."""
+    """Registers a thread: the author's choice, or else the smallest mode that holds the fragments."""
     small, large = target.registers
     requested = requested_registers(function)
     if requested == small:

@@ -65,7 +65,7 @@ def _loop(rewriter: Rewriter, old: scf.ForOp) -> None:
 
 
 def _from_counter(rewriter: Rewriter, old: scf.ForOp, block: Block, counted: dict[int, Axes]) -> None:
-    """Make each counted descriptor at the head of the body, from what it is before the loop."""
+    """Create each counted descriptor at the head of the body, from its initial value and the induction variable."""
     if not counted:
         return
     zero = number(old.lb) == 0

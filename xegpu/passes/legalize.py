@@ -121,7 +121,7 @@ class Legalize:
 
 
 def _moves_with_products(prefetch: PrefetchNdOp) -> bool:
-    """Whether a loop of products moves what is prefetched along its rows, or along its columns."""
+    """Whether a loop of products moves a prefetched tile along its rows, or along its columns."""
     loop = prefetch.parent_op()
     return isinstance(loop, scf.ForOp) and moving_axis(prefetch.desc, loop) is not None and (
         number(loop.step) or 0) > 0 and any(isinstance(operation, DpasOp) for operation in loop.body.block.ops)

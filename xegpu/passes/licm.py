@@ -140,7 +140,7 @@ def _is_splittable(operation: Operation, block: Block, batches: bool) -> bool:
     """Whether only the place of a descriptor that a loop's body makes changes from step to step.
 
     Args:
-        operation: what the body does.
+        operation: an operation of the body.
         block: the body.
         batches: whether the descriptor may be of a matrix of a batch, the same one in each step.
     """

@@ -177,7 +177,7 @@ def _is_stored(operation: Operation) -> bool:
 
 
 def _users(operation: Operation) -> Iterator[Operation]:
-    """Operations that use what an operation loads, or parts of it."""
+    """Users of a load's result, or of parts of it."""
     for use in operation.results[0].uses:
         if type(use.operation) in VIEWS:
             yield from _users(use.operation)
@@ -301,7 +301,7 @@ def _put(block: Block, products: list[DpasOp]) -> None:
     del order[end]
     for product in products:
         order |= dict.fromkeys([*_makers(product.a), *_makers(product.b), product])
-    order |= dict.fromkeys(op for op in block.ops if op is not end)  # parts of what is loaded that nothing uses
+    order |= dict.fromkeys(op for op in block.ops if op is not end)  # unused parts of loaded blocks
     _arrive_behind_loads(order)
     for operation in [*order, end]:
         operation.detach()  # type: ignore[no-untyped-call]

@@ -105,7 +105,7 @@ def _meets_zero(emitter: Emitter, negation: SSAValue, negated: SSAValue) -> bool
     Args:
         emitter: the emitter.
         negation: the negation.
-        negated: what is negated, without conversions; the negation may be chosen instead of it until it is multiplied.
+        negated: the operand, without conversions; the negation may be selected instead of it until it is multiplied.
     """
     pending, followed = [(negation, True)], set[tuple[Use, bool]]()
     while pending:  # chains of operations are longer than Python's stack

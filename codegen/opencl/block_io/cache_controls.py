@@ -1,7 +1,7 @@
 """Cache controls in OpenCL C: Intel's internal builtins with a cache policy, in place of the official ones.
 
 Block messages have a form of each official builtin with a number behind its arguments. Single elements are reached by
-a builtin for each size of element. What is reached row by row takes no hint.
+a builtin for each size of element. Accesses row by row take no hint.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def block_call(emitter: Emitter, name: str, arguments: str, buffer: str, cache: 
     Args:
         emitter: gets the line.
         name: the official builtin.
-        arguments: what it takes first.
+        arguments: its first arguments.
         buffer: the pointer behind them, such as ``(private uint *)a``, "" for a prefetch.
         cache: what :func:`number` gives; 0 for the official builtin.
     """

@@ -64,7 +64,7 @@ class _Kept:
 
 
 def declare(emitter: Emitter, loop: scf.ForOp) -> list[str]:
-    """Emit what a loop keeps for its groups in front of it.
+    """Declare a loop's payload groups in front of it.
 
     Returns:
         an empty list: no step changes a variable of these.
@@ -93,7 +93,7 @@ def load(emitter: Emitter, operation: LoadNdOp, variable: str) -> None:
     Args:
         emitter: gets the lines.
         operation: the load.
-        variable: what it fills.
+        variable: the variable that it fills.
     """
     kept: _Kept = emitter.payload_groups[operation]
     if operation not in kept.made:

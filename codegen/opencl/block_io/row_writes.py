@@ -36,7 +36,7 @@ def add(emitter: Emitter, operation: StoreNdOp, block: WholeBlock, fragment: Fra
     Args:
         emitter: of the kernel.
         operation: the store.
-        block: what it stores.
+        block: the block that it stores.
         fragment: the value.
         calls: statements that store the block by itself, with a bounds check.
     """

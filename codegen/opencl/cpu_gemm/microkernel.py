@@ -212,7 +212,7 @@ class RowsOfSums:
         return self.packs and self.numbers.flips_a
 
     def _corrected(self) -> Iterator[str]:
-        """Subtraction of what A's flipped bytes have too much: 128, or -128, times the column sums of B."""
+        """Correction for A's bytes with flipped signs: 128, or -128, times the column sums of B is subtracted."""
         if self.sums_b:
             yield " ".join(f"sums_of_b[{v}] = s{v};" for v in range(self.width))
         else:

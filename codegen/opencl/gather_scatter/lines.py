@@ -44,8 +44,8 @@ class _Rows:
         width: how many rows.
         messages: how many pointers.
         lanes: of a subgroup.
-        masks: what each pointer's length says: nothing, whether a chunk is there, or how many of its elements.
-        distance: elements from pointers to what is loaded, where messages of 8 bytes a lane take it; else zero.
+        masks: meaning of each pointer's length: none, whether the chunk exists, or how many of its elements.
+        distance: elements from the pointers to the data, if messages of 8 bytes a lane take it; else zero.
     """
 
     dtype: DType

@@ -125,7 +125,7 @@ def load_gather(emitter: Emitter, operation: ops.LoadGatherOp) -> None:
     type_, size = desc.dtype.opencl, desc.dtype.bytes
     if where.space == "local":  # the predicated messages are of global memory
         words = [f"({active} ? *({address}) : ({type_}){otherwise})" for address in addresses]
-    elif cache:  # what is masked off must touch no memory
+    elif cache:  # masked-off elements must touch no memory
         words = [f"({active} ? {cache_controls.load(emitter, type_, size, address, cache)} : ({type_}){otherwise})"
                  for address in addresses]
     else:

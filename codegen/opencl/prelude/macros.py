@@ -85,7 +85,7 @@ def name_of(macro: tuple[str, str]) -> str:
 
 
 def fallbacks(text: str) -> str:
-    """Definitions of the optional macros that a text uses, as nothing or what is in them, unless they are defined."""
+    """Definitions of the optional macros that a text uses, as empty or as their argument, unless they are defined."""
     optional = ((CALL, ""), (FILL, ""), (CPU_FETCH[0], ""), (CPU_FETCH_L1[0], ""), (CPU_LIKELY[0], "(condition)"),
                 *((f"{macro}(a, b)", f"{name}(a, b)") for name, macro in MAXNUM.items()))
     used = [macro for macro in optional if name_of(macro) in text]

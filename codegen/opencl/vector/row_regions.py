@@ -28,7 +28,7 @@ def reduce_words(words: Words, axes: Sequence[int], target: LaneBits, combine: C
     Unit bits are reduced first, then lane bits that the result needs for a unit bit: merge does both at once.
 
     Args:
-        words: what is reduced.
+        words: the words to reduce.
         axes: that are reduced.
         target: lane map of the result.
         combine: combining function of words.

@@ -117,7 +117,7 @@ TWICE = 0x10001
 def pairs_of_bytes_function(emitter: Emitter, width: int, byte: DType | None = None) -> str:
     """Define a function that makes pairs of 16 bits of each two consecutive bytes, and return its name.
 
-    They are of two variables, and what the halves hold beside a weight is masked later. With ``byte``, i8 or u8, halves
+    They are of two variables; the other bits of the halves are masked later. With ``byte``, i8 or u8, halves
     are the numbers that bytes are as f16, too large by a bias.
     """
     name, source, words = f"pairs_of_bytes_{2 * width}", vector_type("uchar", width), vector_type("uint", width)

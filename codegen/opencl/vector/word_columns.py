@@ -118,7 +118,7 @@ class ColumnFunction:
             return
         for row in range(0, self.rows, 2):
             at, upper = row // 2 * self.blocks, self._words(row + 1)
-            # the second row's weight to the upper half; what is in the lower one is overwritten
+            # the second row's weight to the upper half; the lower one is overwritten
             yield f"rol (M1_NM, {lanes}) P({at},0)<1> {upper} {up}"
             yield f"shr (M1_NM, {lanes}) H({at},0)<2> {self._words(row)} {down}"
             # x78 of bfn is the truth table of a & b ^ c

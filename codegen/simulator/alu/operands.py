@@ -232,7 +232,7 @@ class Binding:
 
         def combined() -> NDArray[np.bool_]:
             groups = combine(bits.reshape(len(bits), -1, group), axis=2, keepdims=True)
-            groups = ~groups if found.inverted else groups  # what is combined is inverted, not the bits
+            groups = ~groups if found.inverted else groups  # the combination is inverted, not the bits
             of_lanes = (len(bits), groups.shape[1], min(group, lanes))  # a group may have more lanes than run
             return np.broadcast_to(groups, of_lanes).reshape(shape)
 

@@ -2,7 +2,7 @@
 
 The lanes of an operand are ``(register, byte)`` pairs. For powers of two they are linear in the bits of the lane's
 number, also where a region runs on across registers; bits whose strides follow from each other in every operand of an
-instruction are merged into one axis. What is not linear is gathered by its indices.
+instruction are merged into one axis. Regions that are not linear are gathered by their indices.
 """
 
 from __future__ import annotations

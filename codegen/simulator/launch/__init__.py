@@ -42,7 +42,7 @@ def launch(binary: bytes, kernel: str, target: str, arguments: Sequence[bytes], 
     Args:
         binary: the device binary.
         kernel: the kernel's name in it.
-        target: what it was compiled for.
+        target: the target that it was compiled for.
         arguments: bytes of each argument, as a driver gets them; pointers as addresses of 8 bytes.
         groups: work-groups along x, y, z.
         group_size: work-items of a work-group along x, y, z.
@@ -82,7 +82,7 @@ def launch(binary: bytes, kernel: str, target: str, arguments: Sequence[bytes], 
 
 
 def _print(buffer: NDArray[np.uint8], strings: Mapping[int, bytes]) -> None:
-    """Write what was printed to standard output."""
+    """Write the kernel's prints to standard output."""
     def string_at(address: int) -> bytes:
         for base, data in strings.items():
             if base <= address < base + len(data):

@@ -38,7 +38,7 @@ def printed(buffer: NDArray[np.uint8], string_at: Callable[[int], bytes]) -> Ite
         string_at: the bytes of the string at an address.
 
     Raises:
-        Finding: the buffer holds what is no entry.
+        Finding: the buffer holds an invalid entry.
     """
     data = buffer.tobytes()
     end, at = min(struct.unpack_from("<I", data)[0], len(data)), _HEADER

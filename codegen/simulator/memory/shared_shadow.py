@@ -1,7 +1,7 @@
-"""Shadow of shared local memory: who accessed each byte last, for reads of what nothing wrote and for races.
+"""Shadow of shared local memory: last accesses of each byte, to find uninitialized reads and races.
 
-Accesses are ordered by vector clocks: a thread knows of another one what a barrier between them told it. Subgroups that
-write the same do not race, as those that own a block together when they exchange it: either order leaves the same.
+Accesses are ordered by vector clocks, which threads exchange at barriers. Subgroups that write equal bytes do not race,
+such as owners of the same block when they exchange it: the result does not depend on their order.
 """
 
 from __future__ import annotations

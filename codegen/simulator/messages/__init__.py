@@ -1,4 +1,4 @@
-"""Messages: what the shared functions of the GPU do for a ``send``, a folder entry for each family."""
+"""Messages: semantics of ``send`` in the GPU's shared functions, a file for each family."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def execute(message: Message, threads: Threads, active: NDArray[np.bool_], memor
         message: the message.
         threads: register files, which are read and written.
         active: (T, lanes): lanes that take part; with ``(W)`` all lanes of the threads that are here.
-        memory: what it reads and writes.
+        memory: the memory that it reads and writes.
 
     Raises:
         Finding: an access that is a fault of the kernel.

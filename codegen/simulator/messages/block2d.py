@@ -92,7 +92,7 @@ def load(message: Message, threads: Threads, active: NDArray[np.bool_], memory: 
 
 
 def store(message: Message, threads: Threads, active: NDArray[np.bool_], memory: Memory) -> None:
-    """Store blocks; what lies outside of the arrays is dropped."""
+    """Store blocks; elements outside the arrays are dropped."""
     assert message.data is not None
     for blocks in _blocks(message, threads, active):
         blocks.check("writes")

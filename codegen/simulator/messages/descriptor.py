@@ -1,4 +1,4 @@
-"""Message descriptors: what a ``send`` asks of which unit, and which registers it reads and writes.
+"""Message descriptors: the unit and the operation of a ``send``, and the registers that it reads and writes.
 
 Sources: fields as IGA's and IGC's headers lay them out. LSC (units ugm, slm, tgm)::
 
@@ -44,14 +44,14 @@ class Message:
 
     Attributes:
         unit: shared function: ``ugm``, ``slm``, ``tgm``, ``dc0``, ``gtwy``.
-        operation: what it asks for: ``load``, ``store_block2d``, ``iadd``, ``fence``, ``barrier``, ``eot`` ...
+        operation: its kind: ``load``, ``store_block2d``, ``iadd``, ``fence``, ``barrier``, ``eot`` ...
         kind: category of its traffic: ``load``, ``store``, ``atomic``, ``load_block2d``, ``store_block2d``,
             ``prefetch``, ``slm_load``, ``slm_store``, ``slm_atomic``, ``scratch_load``, ``scratch_store``,
             ``arguments`` or ``sync``.
         lanes: execution size.
-        result, result_registers: first register of what is returned, None for none; and how many.
+        result, result_registers: first register of the result, None for none; and their number.
         address, address_registers: registers of the addresses.
-        data, data_registers: registers of what is stored, None for none.
+        data, data_registers: registers of the stored data, None for none.
         descriptor: its bits.
         surface: ``flat``, ``bss``, ``ss`` or ``bti``.
         surface_register: word of a0 that has the surface's offset, None for none.

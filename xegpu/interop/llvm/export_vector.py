@@ -127,7 +127,7 @@ def is_neutral(operation: MultiReductionOp) -> bool:
 
 
 def _saturating(rewriter: Export, operation: FPToSIOp | FPToUIOp) -> None:
-    """Convert what lies between the limits, and select the limits for the rest."""
+    """Convert numbers between the limits, and select a limit for all others."""
     value, result = rewriter.single(operation.input), operation.result
     source, target = (of_mlir(get_element_type_or_self(each.type)) for each in (value, result))
     if target is index:

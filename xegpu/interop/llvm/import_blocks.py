@@ -105,7 +105,7 @@ def bitcast(rewriter: Any, operation: xdsl_vector.BitcastOp) -> None:
 
 
 def store_gathered(rewriter: Any, operation: StoreOp) -> None:
-    """Convert to ``store_scatter``; what a reduction left keeps both dimensions here, and is stored as a line."""
+    """Convert to ``store_scatter``; a reduction's result, which keeps both dimensions here, is stored as a line."""
     value, sizes = rewriter.single(operation.value), operation.value.type.get_shape()  # type: ignore[attr-defined]
     if len(sizes) == 1:
         value = rewriter.reshaped(value, sizes)
@@ -204,7 +204,7 @@ class Blocks(Import):
                                   if not isinstance(value, (LayoutAttr, SliceAttr))}
 
     def like(self, operation: Operation, operands: Sequence[SSAValue], types: Sequence[Attribute]) -> Operation:
-        """Clone an operation; beside what a reduction left, lines become blocks of its dimensions."""
+        """Clone an operation; operands of one dimension beside a reduction's result take its two dimensions."""
         left = next((new for new, old in zip(operands, operation.operands, strict=True)
                      if self.lookup(old).encoding == _REDUCED), None)
         if left is not None:
@@ -213,13 +213,13 @@ class Blocks(Import):
         return super().like(operation, operands, types)
 
     def match(self, parts: ConvertedValues, like: ConvertedValues) -> ConvertedValues:
-        """Reshape a line to what a reduction left, or the reverse, where a loop or a condition joins them."""
+        """Reshape a line to a reduction's result, or the reverse, where a loop or a condition joins them."""
         if parts.encoding != like.encoding and {parts.encoding, like.encoding} == {None, _REDUCED}:
             return ConvertedValues((self.reshaped(parts.values[0], shape_of(like.values[0])),), like.encoding)
         return super().match(parts, like)
 
     def combine(self, operation: MultiReductionOp, reduced: SSAValue, acc: SSAValue) -> SSAValue:
-        """Combine a reduction with its accumulator, reshaped to what the reduction leaves."""
+        """Combine a reduction with its accumulator, reshaped to the reduction's result."""
         return super().combine(operation, reduced, self.reshaped(acc, shape_of(reduced)))
 
     def reshaped(self, value: SSAValue, shape: tuple[int, ...]) -> SSAValue:
@@ -299,7 +299,7 @@ def multi_reduction(rewriter: Blocks, operation: MultiReductionOp) -> None:
 
 
 def shape_cast(rewriter: Blocks, operation: ShapeCastOp) -> None:
-    """Drop the cast of what a reduction left, which keeps both dimensions here; a column that becomes a row moves."""
+    """Drop the cast of a reduction's result, which keeps both dimensions here; a column that becomes a row moves."""
     source = rewriter.lookup(operation.source)
     if source.encoding != _REDUCED:
         rewriter.copy(operation)

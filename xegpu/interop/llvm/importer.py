@@ -172,7 +172,7 @@ class Import(Rewriter):
         return self.combine(operation, reduced, self.single(operation.acc))
 
     def combine(self, operation: MultiReductionOp, reduced: SSAValue, acc: SSAValue) -> SSAValue:
-        """Combine a reduction with its accumulator, which has the type of what it leaves."""
+        """Combine a reduction with its accumulator, which has the type of its result."""
         return self.emit(combined(operation.kind.data, reduced, acc))
 
     def mixed(self, values: Sequence[SSAValue | int]) -> list[SSAValue]:

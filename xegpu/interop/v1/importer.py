@@ -82,7 +82,7 @@ class _Import(Rewriter):
                 self.set(result, self.lookup(result).values, form)
 
     def initial_values(self, loop: scf.ForOp) -> list[ConvertedValues]:
-        """Look up initial values; a constant, of which each lane has the same, lies as what the body yields for it."""
+        """Look up initial values; a constant, the same in each lane, takes the layout that the body's value has."""
         carried, location = super().initial_values(loop), self.location
         while _has_fragments(loop) and any(parts.encoding is None and isinstance(value.type, VectorType)
                                            for parts, value in zip(carried, loop.iter_args, strict=True)):
@@ -101,7 +101,7 @@ class _Import(Rewriter):
         return _with_lanes(branches[-1], branches[0])
 
     def match(self, parts: ConvertedValues, like: ConvertedValues) -> ConvertedValues:
-        """Take what lies anywhere as a fragment.
+        """Convert a value of any layout to a fragment.
 
         Raises:
             TextError: both are fragments, of other lane maps.

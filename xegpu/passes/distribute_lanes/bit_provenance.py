@@ -51,7 +51,7 @@ class Bits:
         pieces = self.pieces.copy()
         pieces[:, 3] &= mask
         copies = self.copies & mask
-        based = copies & mask << 1  # a copy of what is no longer here is unknown
+        based = copies & mask << 1  # a copy of a bit that is masked off is unknown
         return Bits(self.unknown & mask | copies ^ based, based, self.inverted & mask, pieces[pieces[:, 3].any((1, 2))])
 
     def shifted(self, by: Elements | int, mask: int) -> Bits:

@@ -10,7 +10,7 @@ from xegpu.rewrite.rewriter import Rule
 
 
 def _diagnostic(rewriter: DistributeLanesRewriter, operation: DiagnosticOp) -> None:
-    """Vectors one element a lane; where the lanes repeat what they hold, the first ones speak."""
+    """Vectors with one element a lane; if lanes hold replicas, only the first of each print."""
     form = next((f for value in operation.values if isinstance(f := rewriter.lookup(value).encoding, Distributed)),
                 None)
     if form is None:

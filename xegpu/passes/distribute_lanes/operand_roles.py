@@ -152,7 +152,7 @@ def _is_transposed(desc: SSAValue) -> bool:
         isinstance(maker, CreateNdTdescOp) and geometry(maker) == "exchanged" for maker in makers)
 
 
-# What a loaded value is for: which operand of which product, seen through the slices that are taken of it.
+# Uses of a loaded value: which operand of which product it is, traced through slices.
 
 
 _CONVERTED: dict[type[Operation], tuple[DType, ...]] = {arith.ExtFOp: (e4m3, e5m2), SIToFPOp: (i8,), UIToFPOp: (u8,)}

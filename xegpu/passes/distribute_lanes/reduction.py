@@ -54,7 +54,7 @@ def _transpose(rewriter: Any, operation: TransposeOp) -> None:
 
 
 def transposed(rewriter: Any, source: ConvertedValues) -> ConvertedValues:
-    """Transpose of a fragment in registers: lanes along one dimension keep what they hold, under the other map."""
+    """Transpose of a fragment in registers: with lanes along one dimension, only the map changes."""
     shape = source.encoding.shape
     lanes = source.encoding.lanes.along_one(shape)
     value = transposed_units(rewriter, rewriter.converted(source, lanes), shape, lanes)

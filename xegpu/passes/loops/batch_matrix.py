@@ -32,9 +32,9 @@ class Matrix:
     """A descriptor on a matrix that the counter numbers.
 
     Attributes:
-        maker: what makes it.
+        maker: the operation that makes it.
         axis: the leading offset that changes.
-        others: what is added to the counter there.
+        others: terms that are added to the counter there.
         messages: what reaches memory through it.
         rows: the first row that they reach, and the one behind the last, from where the descriptor stands.
         columns: the column behind the last; of blocks of whole rows the array's width, if no sizes are known.

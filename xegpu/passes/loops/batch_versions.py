@@ -148,11 +148,11 @@ class Versions:
             self._holds |= dict.fromkeys(self._are_apart(matrices, [*loads.values()]))
 
     def _store_early(self, loop: scf.ForOp, late: Sequence[Operation] = ()) -> None:
-        """Put stores behind what they store, and what others store behind them: few results have registers at once.
+        """Put each store right behind its value, before the next value is computed: few results are alive at once.
 
         Args:
             loop: the loop.
-            late: loads that wait, too, for what is stored before it depends on them.
+            late: loads that are delayed as well: stored values depend on them.
         """
         block, waits = loop.body.block, {*late}
         for operation in block.ops:
@@ -185,7 +185,7 @@ class Versions:
         return self.inserter.before(single, arith.MinSIOp(end, behind))
 
     def _run_to(self, loop: scf.ForOp, end: SSAValue) -> None:
-        """Let a loop run to an end, where all holds that was asked for until now."""
+        """Let a loop run to an end, under the conditions required so far."""
         holds = reduce(lambda a, b: self._before(arith.AndIOp(a, b)), self._holds)
         end = self.inserter.before(loop, arith.MinSIOp(loop.ub, end))
         end = self.inserter.before(loop, SelectOp(holds, end, loop.lb), "inside_end")

@@ -88,7 +88,7 @@ class _Block:
         loads: the gathers, a row each.
         array: that they read.
         first: column with each row's offset, and which of its rows is the block's first.
-        at: what is added to all of these.
+        at: added to all of these.
         bounds: expressions of which the first must be less than the second.
     """
 
@@ -212,7 +212,7 @@ def _coalesce(inserter: Inserter, loop: scf.ForOp, plan: _Plan) -> None:
 
 
 def _erase(loop: scf.ForOp, loads: set[LoadGatherOp]) -> None:
-    """Erase what nothing uses any more, of these loads too."""
+    """Erase dead operations, these loads included."""
     erase_dead(loop.body.block)
     for load in loads:
         erase(load)

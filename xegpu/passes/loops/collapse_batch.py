@@ -117,7 +117,7 @@ def guarded_arrays(module: ModuleOp, target: Target) -> tuple[str, ...]:
 
     Args:
         module: the kernel before the pass, or after passes that left it as it was.
-        target: what it is compiled for.
+        target: the target of the compilation.
     """
     found: dict[str, None] = {}
     for loop in _candidates(module):
@@ -175,7 +175,7 @@ def _is_plain(matrix: Matrix) -> bool:
 
 
 def _candidates(around: Operation) -> Iterator[scf.ForOp]:
-    """Straight loops of products, without those that do what a main loop leaves."""
+    """Straight loops of products, without remainder loops."""
     for loop in for_loops(around):
         if main_loop_of(loop) is None and \
                 any(isinstance(operation, _PRODUCTS) for operation in loop.body.block.ops) and \

@@ -64,7 +64,7 @@ class ClippedRowFolder:
     """Folds the rows of matrices in a loop.
 
     Attributes:
-        folding: what is folded.
+        folding: how the rows are folded.
         inserter: for the function.
         before: inserts an operation before the loop, once for equal ones.
     """
@@ -78,7 +78,7 @@ class ClippedRowFolder:
 
     @property
     def _blocks(self) -> tuple[tuple[Part, ...], ...]:
-        """The rows that blocks of A and of what is stored have."""
+        """Numbers of rows of A's blocks and of the stored ones."""
         return self.folding.blocks
 
     def _top(self, message: LoadNdOp) -> int:
@@ -287,7 +287,7 @@ class ClippedRowFolder:
         for part in parts:
             value, done = message.value, 0
             while done < part.count:
-                whole = len(parts) == 1  # then what is behind its end is not stored
+                whole = len(parts) == 1  # then elements behind its end are not stored
                 count = BLOCK if whole else 1 << ((part.count - done).bit_length() - 1)
                 surface = self._surface(matrix, part, rows, kind.with_(shape=(count, COLUMNS)))
                 offsets = [inserter.add(message, row, part.first + done), inserter.constant(place[1])]

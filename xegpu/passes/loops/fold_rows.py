@@ -170,7 +170,7 @@ def rows_of(value: SSAValue, loads: Mapping[Operation, int]) -> set[int | None]:
     """First rows of the blocks of A that a value's rows depend on; None is in it if on anything else that has rows.
 
     Args:
-        value: what is stored.
+        value: the stored value.
         loads: the loads of A, and the first row of each.
     """
     operation = value.owner
@@ -238,7 +238,7 @@ class RowFolder:
     """Folds the rows of matrices in a loop that does several steps at once.
 
     Attributes:
-        folding: what is folded.
+        folding: how the rows are folded.
         inserter: for the function.
         before: inserts an operation before the loop, once for equal ones.
     """

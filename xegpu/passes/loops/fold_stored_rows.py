@@ -167,7 +167,7 @@ def _saves(folding: StoredFolding, target: Target) -> bool:
 
 @dataclass
 class StoredRowFolder(ClippedRowFolder):
-    """Folds the rows of what a loop's steps store, when they have been written."""
+    """Folds the rows of the values that a loop's steps store, after the steps have been written."""
 
     folding: StoredFolding  # type: ignore[assignment]
     _matrices: dict[Operation, Matrix] = field(default_factory=dict)
@@ -182,7 +182,7 @@ class StoredRowFolder(ClippedRowFolder):
             self._firsts[first] = None
 
     def fold_steps(self, steps: Sequence[Sequence[Operation]], body: Sequence[Operation]) -> None:
-        """Reach operand A and what is stored by rows of surfaces, in all steps.
+        """Access operand A and the stored values by rows of surfaces, in all steps.
 
         Args:
             steps: their operations.

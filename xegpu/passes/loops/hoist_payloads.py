@@ -188,9 +188,9 @@ class _Payload:
     """A payload before a loop.
 
     Attributes:
-        value: what holds it.
+        value: the SSA value that holds it.
         kind: the array, the blocks, and the block of operations that it is set in.
-        origin: what it is set to, row and column.
+        origin: row and column that it is set to.
     """
 
     value: SSAValue
@@ -259,7 +259,7 @@ class _LoopAddresses:
         return Sum((self._starts[key],))
 
     def _steady(self, along: Sum) -> Sum:
-        """A coordinate with what the loop leaves as it is in one value."""
+        """A coordinate whose loop-invariant terms are one value."""
         still, moving = along.divided(self._stays)
         constant = 0 if self.distances else along.constant
         if self.distances and not self.room and not still and not moving:  # else it is part of the address

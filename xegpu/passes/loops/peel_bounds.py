@@ -101,7 +101,7 @@ class PeelBounds:
 
 
 def _candidates(may: Callable[[scf.ForOp], bool], around: Operation) -> list[scf.ForOp]:
-    """The loops that may be peeled, without those that do what a main loop leaves."""
+    """The loops that may be peeled, without remainder loops."""
     return [loop for loop in for_loops(around)
             if main_loop_of(loop) is None and number(loop.step) is not None and may(loop)]
 
@@ -125,8 +125,8 @@ class _Read:
 
     Attributes:
         position: where it begins.
-        box: the rows and columns that it reads, without what is added to its position from step to step.
-        key: what it has in common with others that one check can stand for.
+        box: the rows and columns that it reads, without the increments of the steps.
+        key: equal for accesses that one check can cover.
         reads_on: elements that are read behind the columns of its box, in a row of memory; 0 in most.
     """
 

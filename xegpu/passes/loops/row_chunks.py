@@ -62,7 +62,7 @@ class RowChunks:
 
     Args:
         inserter: for the function.
-        anchor: what they are inserted in front of.
+        anchor: the operation in front of which they are inserted.
         lanes: of a subgroup.
     """
 

@@ -52,7 +52,7 @@ class _Rows:
         array: that they read.
         column: the offsets of rows, of which ``first`` is the block's first.
         first: number of that row.
-        at: what is added to all offsets.
+        at: added to all offsets.
         low: a column's number, the same in all lanes where rows are there as a whole.
         ends: where each row ends.
     """

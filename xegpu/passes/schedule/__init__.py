@@ -7,36 +7,36 @@ becomes
     %x0 = addf %c0, %b ; %y0 = mulf %x0, %x0 ; store_nd %y0, ...
     %x1 = addf %c1, %b ; %y1 = mulf %x1, %x1 ; store_nd %y1, ...
 
-Two that alone use the same two values stay together (comparators of a sorting network): these values are dead then.
+Two operations that are the only users of the same two values (a comparator of a sorting network) stay together, since
+these values are dead behind them.
 
-Where something is computed of what was loaded, and leaves fewer registers taken than before, it stands right behind the
-load instead:
+An operation on a loaded value that lowers the register pressure stands right behind the load instead:
     %c0 = load_nd ; %c1 = load_nd ; %s0 = addf %acc0, %c0 ; %s1 = addf %acc1, %c1
 becomes
     %c0 = load_nd ; %s0 = addf %acc0, %c0 ; %c1 = load_nd ; %s1 = addf %acc1, %c1
-so that not all blocks of a sum and of what is added to it are alive at once.
+so that the blocks of a sum and of its addend are not all alive at once.
 
-Only what is computed element by element moves, and only within its block. Products keep their order, in which those
-that depend on each other are far apart (but see :mod:`xegpu.passes.reorder_dpas`), and so does all that touches memory
-or waits. Where there is no block IO, loads move as well, down to the next operation that may write what they read: the
-operands of one step of a product then take the registers of those of the step before. If those of a run of stores that
-may write them take as many registers as what is stored, the whole run waits until that is computed:
+Only element-wise operations move, and only within their block. Products keep their order, in which dependent ones are
+far apart (but see :mod:`xegpu.passes.reorder_dpas`); so do operations that access memory or synchronize. Without block
+IO, loads move as well, down to the next operation that may write the memory they read: the operands of one step of a
+product then reuse the registers of the previous step's. If the loads in front of a run of stores, which may write their
+memory, take as many registers as the stored values, the whole run waits until these are computed:
     %g0 = load_nd ; %g1 = load_nd ; %y0 = mulf %x0, %g0 ; store_nd %y0 ; %y1 = mulf %x1, %g1 ; store_nd %y1
 becomes
     %g0 = load_nd ; %y0 = mulf %x0, %g0 ; %g1 = load_nd ; %y1 = mulf %x1, %g1 ; store_nd %y0 ; store_nd %y1
-Reductions of many blocks, where these do not fit together, combine them as they are computed
+Reductions of many blocks that do not fit together combine them as they are computed
 (:mod:`xegpu.passes.schedule.partial_reductions`).
-Where there is block IO, loads move if a loop multiplies and does more, and the function exceeds the register file, but
-does not with its loads at their first uses:
+With block IO, loads move if a loop has products and other work, and the function fits the register file only with its
+loads at their first uses:
     %b = load_nd ; %s = dpas %q, %k ; %p = exp2 %s ; %o = dpas %p, %b
 becomes
     %s = dpas %q, %k ; %p = exp2 %s ; %b = load_nd ; %o = dpas %p, %b
-What is the last use of two values, as the sum of two blocks of %p, stands right behind them then.
-Where that barely suffices, products of one block that is loaded come one after the other
-(:mod:`xegpu.passes.schedule.product_order`), or what was loaded before the loop is loaded again in each step
-(:mod:`xegpu.passes.schedule.invariant_loads`). Where it does not, the products of a step are sliced
-(:mod:`xegpu.passes.schedule.product_slices`), or else what was loaded before is loaded again; where nothing fits, the
-order that needs the fewest registers is taken.
+An operation that is the last use of two values, such as the sum of two blocks of %p, then stands right behind them.
+If the function barely fits, the products of a loaded block come one after the other
+(:mod:`xegpu.passes.schedule.product_order`), or values loaded before the loop are loaded again in each step
+(:mod:`xegpu.passes.schedule.invariant_loads`). If it does not fit, the products of a step are sliced
+(:mod:`xegpu.passes.schedule.product_slices`), or else invariant values are loaded again; if nothing fits, the order
+with the lowest register pressure is taken.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ between those of six loops of attention for pvc (1.01, 1.04 and 1.10 spilled not
 _REDUCED = 0.6
 """The same above which reductions combine blocks as they are computed, and loads move past stores."""
 _WORTH = 0.9
-"""Part of the bytes that loads which move past stores leave at most: two percent less spilled more, by addresses."""
+"""Loads move past stores only if live bytes fall to this part: a gain of two percent spilled more, by addresses."""
 _COMFORTABLE = 0.97
 """The same where loads from before a loop stay before it, if it can load them again: of loops of attention for pvc and
 bmg those of 0.95 and 0.96 spilled nothing, those of 0.98 to 1.04 mostly did."""
@@ -80,7 +80,7 @@ class Schedule:
     """Pass ``schedule``.
 
     Attributes:
-        target: where it has no block IO, or its registers do not suffice, loads move too.
+        target: loads move, too, if it has no block IO, or too few registers.
     """
 
     target: Target
@@ -156,5 +156,5 @@ def _ordered(function: func.FuncOp) -> func.FuncOp:
 
 
 def _may_sink_loads(loop: scf.ForOp) -> bool:
-    """Whether a loop multiplies and does more, so that its loads may move where registers do not suffice."""
+    """Whether a loop has products and other work, so that its loads may move if registers do not suffice."""
     return not is_gemm_loop(loop) and any(isinstance(inner, ProductOp) for inner in loop.body.block.ops)

@@ -1,4 +1,4 @@
-"""Rematerialization of loop-invariant loads: a loop loads again, in each step, what was loaded before it.
+"""Rematerialization of loop-invariant loads: a loop repeats, in each step, loads that stood before it.
 
     %q = load_nd %Q
     scf.for ... { %s = dpas %q, %k ; %p = exp2 %s ; %o = dpas %p, %v }
@@ -59,7 +59,7 @@ def _loops(block: Block) -> Iterator[scf.ForOp]:
 
 
 def _reload(loop: scf.ForOp) -> bool:
-    """Copy what a loop uses of loads in front of it to its head; whether there is any."""
+    """Copy loads in front of a loop that it uses to the head of its body; whether there are any."""
     values: dict[SSAValue, SSAValue] = {}
     first = loop.body.block.first_op
     assert first is not None
@@ -89,7 +89,7 @@ def _chain(value: SSAValue, loop: scf.ForOp) -> list[Operation]:
 
 def _writes_nothing(load: LoadNdOp, loop: scf.ForOp) -> bool:
     """Whether nothing from a load to the end of a loop writes global memory, of this subgroup or of one ahead of it."""
-    around: Operation | None = loop  # what stands beside the load, and has the loop in it; nothing, of loads in a loop
+    around: Operation | None = loop  # the loop's ancestor in the load's block; None for loads in a loop
     while around is not None and around.parent is not load.parent:
         around = around.parent_op()
     if around is None or not _waits_behind_products(loop):

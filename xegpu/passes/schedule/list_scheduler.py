@@ -1,6 +1,6 @@
-"""List scheduling of a block: what may move waits until something that stays needs it.
+"""List scheduling of a block: movable operations are delayed until a fixed operation needs their results.
 
-What moves, and past what, is said in :mod:`xegpu.passes.schedule`, which decides which of it a function needs.
+:mod:`xegpu.passes.schedule` describes which operations move past which, and chooses the variant for a function.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ def list_scheduled(function: func.FuncOp, *, loads: bool, stores: bool = True, f
     Args:
         function: the kernel.
         loads: whether loads move, too.
-        stores: whether runs of stores do then; else what is the last use of two values stands behind them.
-        far: whether loads move past stores to other memory, what repeats a row or a column with them, and chains of a
-            reduction come side by side.
+        stores: whether runs of stores are delayed with them; otherwise an operation that is the last use of two values
+            follows these at once.
+        far: whether loads, and broadcasts of rows and columns, move past stores to other memory, and the chains of a
+            reduction are interleaved.
     """
     new = copied(function)
     aliases = AliasAnalysis(may_alias=MAY_ALIAS in function.attributes) if far else None
@@ -62,7 +63,7 @@ def list_scheduled(function: func.FuncOp, *, loads: bool, stores: bool = True, f
 
 
 def _sink(block: Block, loads: bool, stores: bool, aliases: AliasAnalysis | None) -> None:
-    """Put a block's operations in the new order: what may move waits until something that stays needs it."""
+    """Reorder a block: movable operations are delayed until a fixed one needs their results."""
     waiting: dict[Operation, None] = {}
     read: list[Operation] = []
     run: list[StoreNdOp] = []
@@ -83,7 +84,7 @@ def _sink(block: Block, loads: bool, stores: bool, aliases: AliasAnalysis | None
         if stores and type(operation) is StoreNdOp:
             run.append(operation)
             continue
-        if not _writes_nothing(operation):  # it may write what was to be read
+        if not _writes_nothing(operation):  # it may write the memory that delayed loads read
             order += _loaded(read, waiting)
         if aliases and type(operation) is reduction.ReduceOp:
             order += _combined(operation, waiting)
@@ -96,7 +97,7 @@ def _sink(block: Block, loads: bool, stores: bool, aliases: AliasAnalysis | None
         if loads and not stores:
             order += last_uses.of(order, waiting)
         behind.note(order)
-    order[-1:-1] = waiting  # what nothing needs stays in front of the terminator
+    order[-1:-1] = waiting  # operations without users go in front of the terminator
     order = behind.woven(order)
     for operation in order:
         operation.detach()  # type: ignore[no-untyped-call]
@@ -112,7 +113,7 @@ class _LastUses:
         self._noted = 0
 
     def of(self, order: list[Operation], waiting: dict[Operation, None]) -> list[Operation]:
-        """Such ones of what was put in order since the last time, which are delayed no more."""
+        """Last uses of values that were ordered since the last call; they leave ``waiting``."""
         found: list[Operation] = []
         for operation in (pending := order[self._noted:]):
             used = [value for value in dict.fromkeys(operation.operands) if value in self._left]
@@ -129,7 +130,7 @@ class _LastUses:
         return found
 
     def _last_user(self, value: SSAValue, waiting: dict[Operation, None]) -> Operation | None:
-        """The only user of a value that is left, if it is delayed and that of another value, too."""
+        """The last remaining user of a value, if it is delayed, and also the last user of another value."""
         if self._left[value] != 1:
             return None
         user = next((use.operation for use in value.uses if use.operation in waiting), None)
@@ -139,7 +140,7 @@ class _LastUses:
 
 
 def _loaded(read: list[Operation], waiting: dict[Operation, None]) -> list[Operation]:
-    """Loads that wait, and what they need, in front of what may write."""
+    """Order the delayed loads, each behind the operations that it needs."""
     order: list[Operation] = []
     for load in read:
         if load in waiting:
@@ -151,10 +152,10 @@ def _loaded(read: list[Operation], waiting: dict[Operation, None]) -> list[Opera
 
 def _stored(run: list[StoreNdOp], read: list[Operation], waiting: dict[Operation, None],
             aliases: AliasAnalysis | None) -> list[Operation]:
-    """A run of stores, and what they need: all that is loaded, or all that is stored, before the first of them.
+    """Order a run of stores behind either all its loads or all its stored values.
 
-    The loads of a run from memory that it may write stand before it. Where those that nothing else needs take as many
-    registers as what is stored, that is computed before the run, too, each value right behind the loads that it needs.
+    Loads from memory that the run may write come before it. If those of them that only the run needs take as many
+    registers as the stored values, these are computed before the run, too, each right behind its loads.
     """
     written = aliases.written(run) if aliases else set()
     before = [load for load in read if load in waiting and (aliases is None or aliases.may_alias(load, written))]
@@ -187,7 +188,7 @@ def _backward_slice(run: list[StoreNdOp], waiting: dict[Operation, None]) -> set
 
 
 def _is_used_by(load: Operation, users: set[Operation]) -> bool:
-    """Whether all uses of what is loaded, block by block, are some operations."""
+    """Whether all users of a load, also through extracted blocks, are among some operations."""
     return all(use.operation in users and (not isinstance(use.operation, ExtractOp) or
                                            _is_used_by(use.operation, users)) for use in load.results[0].uses)
 
@@ -202,7 +203,7 @@ class _Behind:
         self._order: list[Operation] = []
 
     def note(self, order: list[Operation]) -> None:
-        """Take note of what was put in order since the last time."""
+        """Record the positions of operations that were ordered since the last call."""
         self._order = order
         self._positions |= {order[position]: position for position in range(self._noted, len(order))}
         self._noted = len(order)
@@ -212,7 +213,7 @@ class _Behind:
         self._positions.clear()
 
     def takes(self, operation: Operation, waiting: dict[Operation, None]) -> bool:
-        """Put an operation, and what waits to be its operands, behind the last of what they are made of, if it fits."""
+        """Schedule an operation, with its delayed operands, right behind its last source if that frees registers."""
         sources = _operand_sources(operation, waiting)
         makers = [value.owner for value in sources if isinstance(value.owner, Operation)]
         positions = [position for maker in makers if (position := self._positions.get(maker)) is not None]
@@ -226,7 +227,7 @@ class _Behind:
         return True
 
     def woven(self, order: list[Operation]) -> list[Operation]:
-        """An order with all these in their places."""
+        """The order with these operations inserted."""
         return [each for operation in order for each in (operation, *self._followers.get(operation, ()))]
 
 
@@ -236,7 +237,7 @@ def _is_last(value: SSAValue) -> bool:
 
 
 def _taken(value: SSAValue) -> int:
-    """Bytes that a value takes; a number that all elements share takes none."""
+    """Bytes of registers of a value; a broadcast number takes none."""
     return 0 if isinstance(value.owner, BroadcastOp) else bytes_of(value)
 
 
@@ -282,9 +283,9 @@ def _twin(operation: Operation, waiting: dict[Operation, None]) -> Operation | N
 
 
 def _combined(reduce: reduction.ReduceOp, waiting: dict[Operation, None]) -> list[Operation]:
-    """Delayed operations that combine blocks for a reduction, all chains side by side, and what they need.
+    """Order the delayed operations that combine blocks for a reduction, with its chains interleaved.
 
-    Chain after chain, blocks of one load would all be kept until the last.
+    Chain by chain, all blocks of a load would stay alive until the last chain.
     """
     links: set[Operation] = set()
     pending = [source.owner for source in reduce.sources]
@@ -310,7 +311,7 @@ def _operand_definitions(operation: Operation) -> Iterator[Operation]:
 
 
 def _writes_nothing(operation: Operation) -> bool:
-    """Whether loads may move past an operation; past a branch, if they may past all of both sides."""
+    """Whether loads may move past an operation; past a branch, if they may past all operations on both sides."""
     if type(operation) is scf.IfOp:
         return all(_writes_nothing(inner) for inner in operations(operation) if inner is not operation)
     return is_subclass(type(operation), _HARMLESS) or has_no_memory_effect(operation)

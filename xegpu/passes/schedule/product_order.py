@@ -9,7 +9,7 @@ becomes
 
 :mod:`xegpu.passes.reorder_dpas` does so in loops that only multiply; here the loop does more, as attention does.
 Products are ordered within groups of those that do not need each other's results but as sums, which keep their order.
-What uses a result moves behind the group.
+Users of a result move behind the group.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Group:
 
     Attributes:
         products: in their present order.
-        users: what uses their results, or what is made of these.
+        users: transitive users of their results.
     """
 
     def __init__(self) -> None:
@@ -52,12 +52,12 @@ class _Group:
         self._between: list[Operation] = []
 
     def add(self, product: DpasOp) -> None:
-        """Take a product, the last one so far."""
+        """Append a product to the group."""
         self.products[product] = None
         self._between = [*self.users]
 
     def is_needed_by(self, operation: Operation) -> bool:
-        """Whether an operation, or one in it, uses a product's result, or what was made of it."""
+        """Whether an operation, or one in its regions, uses a product's result, directly or indirectly."""
         made = self.products.keys() | self.users.keys()
         return any(operand.owner in made for inner in operation.walk() for operand in inner.operands)
 

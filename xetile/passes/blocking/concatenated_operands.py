@@ -113,7 +113,7 @@ def _parts_of(operand: SSAValue) -> _Parts | None:
 
 
 def _is_loaded(value: SSAValue) -> bool:
-    """Whether a value is loaded, or a transpose or a conversion of what is."""
+    """Whether a value is a load's result, or a transpose or a conversion of one."""
     owner = value.owner
     if isinstance(owner, Operation) and isinstance(owner, (TileTransposeOp, *CONVERSIONS)):
         return _is_loaded(owner.operands[0])

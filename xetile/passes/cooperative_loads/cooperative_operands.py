@@ -65,7 +65,7 @@ class CooperativeOperands:
 
     Attributes:
         target: its block messages, and its shared local memory.
-        access: for each argument its access kind: block messages must reach what is converted.
+        access: access kind of each argument: block messages must reach converted operands.
     """
 
     target: Target

@@ -30,7 +30,7 @@ from xetile.passes.loops.transpose_gathers.transposer import has_lines
 
 _COSTS = {(e4m3, f16): 3, (e4m3, bf16): 5, (e5m2, f16): 1, (e5m2, bf16): 3, (i8, f16): 2, (i8, bf16): 2, (u8, f16): 2,
           (u8, bf16): 2}
-"""Instructions a register of what is converted, counted for pvc and bmg."""
+"""Instructions of a conversion for each register of its operand, counted for pvc and bmg."""
 _GATHERED = 16
 """The same of rows that are gathered element by element, and put together to words of two rows."""
 _GATHERED_COLUMNS = 2
@@ -53,9 +53,9 @@ class Operand:
 
     Attributes:
         products: its products in the loop, in order.
-        chain: what makes it of its load, from the last operation to the load.
+        chain: operations that compute it from its load, from the last one to the load.
         conversion: the one of them that converts it from 8 bits to 16; None where it is gathered.
-        sources: the operations that make what is loaded from, in order: they are done for another step.
+        sources: the operations that compute the load's tile, in order: they are repeated for another step.
         advance: for a tile that the loop carries, the elements that each of its last offsets moves by a step of one.
         is_transposed: whether the loop transposes it between its load and its products.
         map: distributes it for the products.

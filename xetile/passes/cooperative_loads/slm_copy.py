@@ -113,7 +113,7 @@ class _SlmCopyRewriter(SubgroupBuffers):
         return self._fits_beside(load, 2 * part)
 
     def _fits_beside(self, load: tile_ops.LoadTileOp, taken: int) -> bool:
-        """Whether bytes fit in registers beside what a load's loop carries, and its operands A."""
+        """Whether bytes fit in registers beside the carried values of a load's loop, and its operands A."""
         block = load.parent
         assert block is not None
         lefts = [operation for operation in block.ops if isinstance(operation, tile_ops.LoadTileOp)

@@ -138,7 +138,7 @@ class _SlmTransposeRewriter(SubgroupBuffers):
         return self.emit(tile_ops.LoadTileOp(out_of))
 
     def buffer(self, padded: Pair, tile: TileParameters, purpose: str = "transposed") -> tuple[SSAValue, SSAValue]:
-        """Tiles on this subgroup's part of shared local memory: one to store a transpose, one to load what it is of."""
+        """Tiles on this subgroup's part of shared local memory, to store the transpose and to load the original."""
         key = padded, tile.shape, tile.element_type
         if key not in self._tiles:
             array, first = self.array(padded, tile.element_type, purpose), self.first_row(padded[0])

@@ -279,7 +279,7 @@ def _through_slm(rewriter: DistributeSubgroupsRewriter, source: ConvertedValues,
 def _slab(rewriter: DistributeSubgroupsRewriter, form: Distributed, data: Pair, element: Attribute) -> Pair:
     """Shape of the largest part that fits into shared local memory and divides no block of either map.
 
-    It takes at most half of what is left, if a part of that size exists, so that later exchanges find room, too.
+    It takes at most half of the free memory, if a part of that size exists, so that later exchanges find room, too.
     """
     steps = [lcm(form.wg_map.sg_data[axis], data[axis]) for axis in (0, 1)]
     sizes = [[size for size in range(step, extent + 1, step) if extent % size == 0]

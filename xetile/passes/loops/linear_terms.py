@@ -87,7 +87,7 @@ class Linear:
                        constant=self.constant + sign * rows.constant, gain=self.gain + gain)
 
     def total(self, rows: int) -> Term | None:
-        """The sum of what is added, a column; None for nothing."""
+        """The sum of the addends, a column; None for nothing."""
         shape = (rows, 1)
         found: Term | None = splat(self.constant, shape) if self.constant else None
         for row, times in sorted(self.rows, key=lambda each: each[1] != 1):
@@ -120,7 +120,7 @@ class LinearTerms:
     """Analysis of values in one block, of float32 in one shape.
 
     Attributes:
-        of_operation: whose operand is analysed: what stands in its block is taken apart.
+        of_operation: the operation whose operand is analysed; only operations in its block are decomposed.
     """
 
     of_operation: Operation

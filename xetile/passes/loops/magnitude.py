@@ -75,7 +75,7 @@ class Magnitudes:
         return inf
 
     def _part(self, term: Term) -> float:
-        """The magnitude of what is selected or added."""
+        """The magnitude of operands of a selection or a sum."""
         return inf if _is_number_of_run_time(term) else self.of(term)
 
     def _product(self, factors: tuple[Term, ...]) -> float:

@@ -10,7 +10,7 @@ becomes
     %largest = fma (tile_reduce <maxnumf> %m [1]), 0.125, %column                a row's elements of %row are equal
     %p = exp2 (fma %m, 0.18, tile_broadcast (mulf (subf %column, %largest), 1.44) [1])
 
-Maxima commute with what is monotone: ``max(x * c + r)`` is ``max(x) * c + r``, or ``min(x) * c + r`` where ``c`` is
+Maxima commute with monotone functions: ``max(x * c + r)`` is ``max(x) * c + r``, or ``min(x) * c + r`` where ``c`` is
 negative. Differences of positions, as in the bias of ALiBi, are split into a part of columns, which is the same in all
 rows, and one of rows. ``tanh``, as of capped scores, is a reciprocal times -2, plus 1. Sums are rounded at other places
 than in the author's order, so that the pass takes kernels with ``fast_math``.
@@ -72,7 +72,7 @@ class Reassociate:
         result.replace_all_uses_with(value)
 
     def _insert(self, inserter: Inserter, anchor: Operation, term: Term) -> SSAValue:
-        """Insert what a term is made of, once in a block."""
+        """Insert the operands of a term, once in a block."""
         if isinstance(term, SSAValue):
             return term
         assert anchor.parent is not None

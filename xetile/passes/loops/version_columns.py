@@ -77,7 +77,7 @@ class _Plan:
     """Assumptions of a version.
 
     Attributes:
-        terms: of columns, each with what it has to be a multiple of.
+        terms: of columns, each with the required divisor.
         inits: tiles that begin at such columns, from before the loop.
     """
 

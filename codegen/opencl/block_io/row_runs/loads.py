@@ -119,7 +119,7 @@ class _Run:
             return (start, fits) if fits > 1 else (min(start, max(end - self.lanes, 0)), 1)
         if end - start < fits * self.lanes <= end:
             start = end - fits * self.lanes
-        elif start + fits * self.lanes > end:  # what is in front of the run does not suffice for one message
+        elif start + fits * self.lanes > end:  # the words before the run's end do not fill one message
             fits = max(fits // 2, 1)
             start = min(start, max(end - self.lanes, 0)) if fits == 1 else start
         return start, fits
@@ -157,7 +157,7 @@ def load(emitter: Emitter, operation: LoadNdOp) -> None:
         return
     distance = min(together.values())
     qwords = all(other.qword_aligned is not None for other in together)
-    boundary = max(distance // each - 8 * emitter.subgroup, 0)  # what is behind may be read, for a whole message
+    boundary = max(distance // each - 8 * emitter.subgroup, 0)  # words behind it may be read, for a whole message
     start = distance - (boundary + boundary % (1 + qwords)) * each
     parts = []
     for other, begins in together.items():
@@ -251,7 +251,7 @@ def _function(emitter: Emitter, run: _Run) -> str:
         type_ = part.fragment.word if run.bits == 8 and lanes.wi_data[0] == 1 else UNSIGNED[run.bits]
         lines.append(f"  const {type_} mask{valid}_{count} = {_mask(part.block, run, valid)};")
     for i in sorted(range(len(variables)), key=lambda i: max(copy.at * (copy.valid > 0) for copy in run.copies[i])):
-        lines += _assembly(run.copies[i], variables[i][0].fragment, i, run)  # what was read is soon needed no more
+        lines += _assembly(run.copies[i], variables[i][0].fragment, i, run)  # right away: it frees the loaded words
     emitter.function("\n".join([*lines, "#endif", "}", ""]))
     return name
 
@@ -293,7 +293,7 @@ def _copies(part: _Part, number: int, run: _Run) -> list[_Copy]:
 
 
 def _assembly(copies: Sequence[_Copy], fragment: Fragment, number: int, run: _Run) -> Iterator[str]:
-    """Statements that put a variable together from what was read."""
+    """Statements that assemble a variable from the loaded words."""
     used = sorted({read for copy in copies for _, _, read in _pieces(copy, run)})
     if not used:
         yield f"  *out{number} = ({fragment.c_type})(0);"

@@ -118,7 +118,7 @@ def close(emitter: Emitter, loop: scf.ForOp) -> None:
 
 
 def _halves(loop: scf.ForOp) -> dict[SSAValue, _Half]:
-    """Values that are a number in one step and another one in the next: what a loop carries, and what it yields."""
+    """Loop-carried values that alternate between two numbers: region arguments and yielded values."""
     found = dict[SSAValue, _Half]()
     yielded = loop.body.block.last_op
     assert isinstance(yielded, scf.YieldOp)
@@ -178,7 +178,7 @@ def _in_first_step(emitter: Emitter, terms: list[SSAValue], halves: dict[SSAValu
 
 
 def _registers(emitter: Emitter, messages: list[_Message], by: str) -> Iterator[str]:
-    """Emit the addresses of messages that flip alike, two to a variable, and give what a step does to each."""
+    """Emit the addresses of messages that flip alike, two to a variable; return each step's statement."""
     back = messages[0].flip < 0
     for start in range(0, len(messages), 2):
         pair, name = messages[start:start + 2], emitter.name("at")
@@ -191,7 +191,7 @@ def _registers(emitter: Emitter, messages: list[_Message], by: str) -> Iterator[
 
 
 def _shared_registers(emitter: Emitter, messages: list[_Message], by: str) -> Iterator[str]:
-    """Emit an address for those messages that are constant distances apart, and give what a step does to each."""
+    """Emit one address for messages at constant distances from each other; return each step's statement."""
     groups = defaultdict[tuple[str, ...], list[_Message]](list)
     for message in messages:
         groups[message.base].append(message)

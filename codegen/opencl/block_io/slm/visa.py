@@ -21,9 +21,9 @@ from xegpu.dialect.block_io import LoadNdOp, desc_of
 from xegpu.layout.slm_panels import MESSAGE, Run
 
 _WORDS = {1: "uint8", 2: "ushort16"}
-"""What a message fills, by the number of runs that it has."""
+"""Type of a message's result, by its number of runs."""
 _HALF = "ushort8"
-"""What a message of half as many bytes fills: one run of 16-bit words (``d32x64t``)."""
+"""Type of the result of a message of half as many bytes: one run of 16-bit words (``d32x64t``)."""
 _REGISTER = 16
 """32-bit words of a register, where there are messages of 512 bytes."""
 
@@ -53,7 +53,7 @@ class Address:
 
     Attributes:
         variable: one register of it, or several, whose first words are addresses; for stores, all words.
-        distance: bytes from there to what the message moves.
+        distance: bytes from there to the message's data.
         place: which of the registers.
         count: how many there are.
     """
@@ -68,7 +68,7 @@ def of(runs: Sequence[Run], size: int, lanes: int) -> dict[int, int]:
     """Grouping of runs into messages: index of the first run to number of runs.
 
     Args:
-        runs: what is read, in order.
+        runs: the runs to read, in order.
         size: bytes of an element.
         lanes: of the subgroup.
     """
@@ -107,7 +107,7 @@ def lines(emitter: Emitter, address: str, distance: int, first: int, count: int)
     Args:
         emitter: gets the macro.
         address: where the block starts.
-        distance: bytes from there to what is read.
+        distance: bytes from there to the data.
         first: the number of the first run.
         count: how many there are, one or two.
     """
@@ -176,7 +176,7 @@ def kept_half(plain: str, first: int, at: Address) -> Iterator[str]:
     """Statements of a message of half the size, whose address is in the first word of a register.
 
     Args:
-        plain: what reads it for compilers without vISA.
+        plain: the expression for compilers without vISA.
         first: the number of its run.
         at: its address.
     """
@@ -209,7 +209,7 @@ def stored_form(run: Run, size: int) -> str:
     """Data size of the message that stores a run of 32-bit words of all lanes; empty if there is none.
 
     Args:
-        run: what is stored.
+        run: the run to store.
         size: bytes of an element.
     """
     is_words = run.elements * size == 4 and len(run.words) > 1
@@ -255,7 +255,7 @@ def _register(at: Address, operand: int, name: str) -> tuple[str, list[str]]:
 
 
 def _block(declared: Sequence[str], messages: Sequence[str]) -> str:
-    """Text of messages, in a block of their own with what they declare."""
+    """Text of messages and their declarations, in a block of their own."""
     return r"\n".join(["{", *declared, *messages, "}"] if declared or len(messages) > 1 else messages)
 
 

@@ -144,7 +144,7 @@ class Slice:
 
     @property
     def rank(self) -> int:
-        """Dimensions that the slice drops from: those of the layout, or what a slice left of them."""
+        """Dimensions that the slice drops from: those of the layout, or those that remain after an inner slice."""
         if isinstance(self.parent, SliceAttr):
             return self.parent.data.rank - len(self.parent.data.dims)
         return len(next(iter(self.parent.data.specified.values()), ()))

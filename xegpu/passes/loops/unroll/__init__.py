@@ -194,7 +194,7 @@ def repeat(inserter: Inserter, loop: scf.ForOp, body: list[Operation], step: SSA
         inserter: for the function.
         loop: the loop; values that its steps do not carry are the last that it yields.
         body: the operations of the first step.
-        step: what the counter grows by from one step to the next.
+        step: increment of the counter.
         factor: how many steps there are to be.
         others: for operations that are not copied what makes their result for another step, of its number and in front
             of an operation.

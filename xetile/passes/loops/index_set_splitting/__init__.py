@@ -243,7 +243,7 @@ def _branch(inserter: Inserter, loop: scf.ForOp, splits: list[_Split], first: SS
 
 
 def _sink(operation: Operation, block: Block, loop: scf.ForOp) -> None:
-    """Move an operation to the head of a block inside a loop, and what the loop computes for that block alone."""
+    """Move an operation to the head of a block inside a loop, with operations whose results only that block uses."""
     operation.detach()  # type: ignore[no-untyped-call]
     head = block.first_op
     assert head is not None

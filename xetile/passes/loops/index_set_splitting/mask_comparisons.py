@@ -36,7 +36,7 @@ class Sum:
         terms: scalars from before the loop, with how often each is added.
         constant: what else is added.
         counter: how often the induction variable is added.
-        least, most: of what the elements' counters add.
+        least, most: bounds of the terms that the elements' counters add.
         count: how often a term or the induction variable was added, also where they cancel out.
         known: the magnitudes of all constants and elements' counters, added up.
     """
@@ -91,7 +91,7 @@ def comparisons_of(condition: SSAValue, holds: bool, loop: scf.ForOp,
     """Comparisons that decide a condition for all elements; None if there are none.
 
     Args:
-        condition: what is true or false for each element.
+        condition: the mask.
         holds: whether it shall be true.
         loop: the loop of whose steps it is decided.
         bounds: for each value whose bounds are to be taken in its place, those.

@@ -21,8 +21,8 @@ class CarriedSum:
 
     Attributes:
         argument: the sum so far.
-        factor: what it is multiplied by, one for each row, or None.
-        rows: what is summed.
+        factor: its factor, one for each row, or None.
+        rows: the vector whose rows are summed.
         result: the operation that adds the rows to it.
     """
 

@@ -120,7 +120,7 @@ class _StripMiner(Rewriter):
         self.row: SSAValue | None = None
 
     def body(self, old: Block, new: Block) -> list[ConvertedValues]:
-        """The function's body: what is no row's own, then the loop of the rest; other blocks as they are."""
+        """The function's body: operations common to all rows, then the loop of the others; other blocks as they are."""
         if self.row is not None:
             return super().body(old, new)
         *operations, end = old.ops

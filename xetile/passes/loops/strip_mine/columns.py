@@ -55,9 +55,9 @@ from xetile.passes.loops.strip_mine.row_pressure import live_row_bytes
 from xetile.passes.splat import neutral_splat
 
 _EXCEEDS = 0.9
-"""The part of all registers beyond which what is alive at once does not fit: the rest is addresses and the like."""
+"""Part of all registers that live values may take; the rest is for addresses and the like."""
 _STRIP = 0.4
-"""The part of all registers that a strip and what is added up may take: loads of the next one are under way."""
+"""Part of all registers that a strip and its partial sums may take: loads of the next strip are under way."""
 _LEAST_BLOCKS = 4
 """Columns of a strip, to the lanes, at least: with fewer the loop takes more instructions than its strips."""
 _SUMMED_WIDE = (f16, bf16)
@@ -206,7 +206,7 @@ class _ColumnStripMiner(Rewriter):
             self._visit(operation)
 
     def _phase(self, strip: _Strip, phase: int) -> None:
-        """A loop over the strips, what is left behind it, and the reductions of what they have added up."""
+        """A loop over the strips, the remaining columns behind it, and the reductions of the partial results."""
         reductions = strip.phases.reductions(phase)
         initial = []
         for each in reductions:
@@ -234,7 +234,7 @@ class _ColumnStripMiner(Rewriter):
             self.set(each.result, total if total.type == type_ else self.emit(arith.TruncFOp(total, type_)))
 
     def _strip(self, strip: _Strip, phase: int, column: SSAValue, width: int) -> list[SSAValue]:
-        """Operations of a loop for some columns; what is reduced of them."""
+        """Operations of a loop for some columns; the values to reduce."""
         for operation in strip.phases.inside(phase):
             self.location = operation.location
             if not _ends_loop(operation):

@@ -39,7 +39,7 @@ from xetile.dialect.mma import TileMmaOp
 from xetile.dialect.tile_ops import LoadTileOp
 
 _SHARE = 16
-"""Part of the registers that what is loaded for a strip may take throughout its steps."""
+"""Part of the registers that values loaded for a strip may take throughout its steps."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class StripMineGroups:
         return _Strips(size, invariant) if self._fits(invariant) else None
 
     def _fits(self, invariant: tuple[Operation, ...]) -> bool:
-        """Whether what steps use of vectors takes a small part of the registers."""
+        """Whether the vectors that the steps use take a small part of the registers."""
         lanes, taken = self.target.subgroup_size, 0
         for operation in invariant:
             for result in operation.results:
@@ -180,7 +180,7 @@ def _stands_in(value: SSAValue, block: Block) -> bool:
 
 
 def _strip_mine(inserter: Inserter, loop: scf.ForOp, strips: _Strips) -> None:
-    """Put a loop over strips around a loop, and what is the same in a strip's steps between the two."""
+    """Put a loop over strips around a loop, and values that are invariant in a strip between the two."""
     body = loop.body.block
     outer = Block(arg_types=[argument.type for argument in body.args])
     for old, new in zip(body.args, outer.args, strict=True):
@@ -199,7 +199,7 @@ def _strip_mine(inserter: Inserter, loop: scf.ForOp, strips: _Strips) -> None:
         if _divisor(operation):
             operation.operands[0] = counter
         put_before(loop, operation)
-    # of what is left first: a sum could leave 32 bits
+    # the minimum of the remainder first: a sum could exceed 32 bits
     left = inserter.before(loop, arith.MinSIOp(size, inserter.before(loop, arith.SubiOp(loop.ub, counter))))
     end = inserter.before(loop, arith.AddiOp(counter, left))
     loop.operands = [counter, end, loop.step, *outer.args[1:]]

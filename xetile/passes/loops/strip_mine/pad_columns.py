@@ -48,7 +48,7 @@ from xetile.passes.loops.strip_mine.row_dependence import is_plain
 from xetile.passes.splat import neutral_splat, splat
 
 _MOST = 4, 3
-"""Padded columns to columns, at most: tall tiles fill their lanes with rows, too, and what is added is computed."""
+"""Maximum ratio of padded to original columns: tall tiles also fill their lanes with rows, and padding costs work."""
 _OF_COLUMNS = (InitTileOp, LoadTileOp, StoreTileOp, PrefetchTileOp, UpdateTileOffsetOp, TileBroadcastOp, TileReduceOp,
                BroadcastOp, IotaOp, scf.ForOp, scf.IfOp, scf.YieldOp)
 """Operations beside element-wise ones that may have padded columns."""

@@ -28,7 +28,7 @@ def live_row_bytes(block: Block, part: float, *, sinks: bool) -> float:
 
     Args:
         block: of operations on tiles.
-        part: of the rows that are processed at once; what all rows share is whole.
+        part: of the rows that are processed at once; values common to all rows count fully.
         sinks: whether loads move down to their first use, as they do where there is no block IO.
     """
     operations = list(block.ops)

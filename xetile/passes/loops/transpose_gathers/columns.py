@@ -112,7 +112,7 @@ class Columns:
 
     @property
     def is_transposed(self) -> bool:
-        """Whether its transpose is what is used."""
+        """Whether its only use is its transpose."""
         return is_transposed(self.load)
 
     @property

@@ -66,7 +66,7 @@ class Transposer:
 
     Args:
         inserter: for the function.
-        anchor: what they are inserted in front of.
+        anchor: the operation in front of which they are inserted.
         map_of: the map of a transpose of a shape, where vectors are distributed over subgroups.
     """
 

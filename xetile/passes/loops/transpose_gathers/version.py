@@ -1,4 +1,4 @@
-"""Loop versioning of gathers of whole columns: once where all rows end outside what is loaded, and once where not."""
+"""Loop versioning of gathers of whole columns: one version for rows that do not end within them, one for all."""
 
 from __future__ import annotations
 
