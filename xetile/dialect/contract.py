@@ -31,15 +31,39 @@ def check_contraction(types: Sequence[Attribute], axes: Sequence[Permutation], i
         axes: the iterators that the dimensions of each run along.
         iterators: ``parallel`` or ``reduction``.
     """
-    shapes = [type_.get_shape() for type_ in types if isinstance(type_, VectorType)]
+    check_iterators(types, axes, iterators)
+    if not is_product(axes, iterators):
+        raise Invalid("XT2328", "it is not a product of two matrices, for which there are instructions: one iterator "
+                      "is summed, one runs along the rows and one along the columns of the result\n"
+                      "multiply element by element and use tile_reduce, or unroll what is a batch")
+    verify_product_types(*types)
+
+
+def check_iterators(types: Sequence[Attribute], axes: Sequence[Permutation], iterators: Sequence[str]) -> None:
+    """Verify that indexing maps and iterator types are those of a contraction, of a batch or not."""
+    shapes = [() if not isinstance(type_, VectorType) else type_.get_shape() for type_ in types]
     check_ranks(axes, shapes)
     if wrong := [kind for kind in iterators if kind not in ("parallel", "reduction")]:
         raise Invalid("XT2323", f"there is no iterator type {wrong[0]}\nwrite parallel or reduction", alone=True)
     for name, map_ in zip(_NAMES, axes, strict=True):
         _check_map(name, map_, len(iterators))
     _check_sizes(axes, shapes)
-    _check_form(axes, iterators)
-    verify_product_types(*types)
+    lhs, rhs, result = (set(map_) for map_ in axes)
+    if result & summed(iterators) or (lhs | rhs) - result != summed(iterators):
+        raise Invalid("XT2327", "the iterators that the result lacks must be the reductions, and no others\n"
+                      'a product of matrices has ["parallel", "parallel", "reduction"]')
+
+
+def summed(iterators: Sequence[str]) -> set[int | None]:
+    """Iterators that are summed."""
+    return {axis for axis, kind in enumerate(iterators) if kind == "reduction"}
+
+
+def is_product(axes: Sequence[Permutation], iterators: Sequence[str]) -> bool:
+    """Whether the iterators are those of a product of two matrices."""
+    lhs, rhs, result = (set(map_) for map_ in axes)
+    return len(summed(iterators)) == 1 and summed(iterators) <= lhs & rhs and not lhs & rhs & result \
+        and sorted(map(len, axes)) == [2, 2, 2]
 
 
 def check_ranks(axes: Sequence[Permutation], shapes: Sequence[Sequence[int]]) -> None:
@@ -74,16 +98,3 @@ def _check_sizes(axes: Sequence[Permutation], shapes: Sequence[Sequence[int]]) -
                 named = ", ".join(f"{name} {text(shape)}" for name, shape in zip(_NAMES, shapes, strict=True))
                 raise Invalid("XT2326", f"iterator d{axis} has {sizes[axis]} elements in one vector and {size} in "
                               f"another: {named}\nwhat runs along the same iterator has the same size")
-
-
-def _check_form(axes: Sequence[Permutation], iterators: Sequence[str]) -> None:
-    """Verify that the iterators are those of a matrix product."""
-    lhs, rhs, result = (set(map_) for map_ in axes)
-    summed = {axis for axis, kind in enumerate(iterators) if kind == "reduction"}
-    if result & summed or (lhs | rhs) - result != summed:
-        raise Invalid("XT2327", "the iterators that the result lacks must be the reductions, and no others\n"
-                      'a product of matrices has ["parallel", "parallel", "reduction"]')
-    if len(summed) != 1 or not summed <= lhs & rhs or lhs & rhs & result or sorted(map(len, axes)) != [2, 2, 2]:
-        raise Invalid("XT2328", "it is not a product of two matrices, for which there are instructions: one iterator "
-                      "is summed, one runs along the rows and one along the columns of the result\n"
-                      "multiply element by element and use tile_reduce, or unroll what is a batch")

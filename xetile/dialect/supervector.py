@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     UnitAttr,
     VectorType,
+    i1,
 )
 from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import (
@@ -153,7 +154,7 @@ class TransferReadOp(IRDLOperation):
 class TransferWriteOp(IRDLOperation):
     """Transfer write (``vector_transfer_write``): a vector to a slice of memory; out-of-bounds elements are dropped.
 
-    With ``in_bounds`` all of it is in bounds.
+    With ``in_bounds`` all of it is in bounds. A ``mask``, an element of i1 for each of the vector, drops elements, too.
     """
 
     name = "supervector.transfer_write"
@@ -161,16 +162,18 @@ class TransferWriteOp(IRDLOperation):
     value = operand_def(VECTOR)
     source = operand_def(MemRefType)
     indices = var_operand_def(IndexType)
+    mask = opt_operand_def(VECTOR)
     permutation_map = prop_def(AffineMapAttr)
     in_bounds = opt_prop_def(UnitAttr)
     traits = traits_def(WritesMemory(1))
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$value `,` $source `[` $indices `]` attr-dict `:` type($value) `,` type($source)"
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = ("$value `,` $source `[` $indices `]` (`,` $mask^)? attr-dict `:` type($value) `,` type($source) "
+                       "(`,` type($mask)^)?")
 
     def __init__(self, value: SSAValue, source: SSAValue, indices: Sequence[SSAValue], permutation: Permutation,
-                 in_bounds: bool = False) -> None:
+                 in_bounds: bool = False, mask: SSAValue | None = None) -> None:
         rank = len(_memory(source).get_shape())
-        super().__init__(operands=[value, source, indices], properties={
+        super().__init__(operands=[value, source, indices, [] if mask is None else [mask]], properties={
             "permutation_map": map_of_permutation(permutation, rank), "in_bounds": UnitAttr() if in_bounds else None})
 
     @property
@@ -183,6 +186,9 @@ class TransferWriteOp(IRDLOperation):
         if None in self.permutation:
             raise Invalid("XT2347", f"a write does not broadcast, and its map is {self.permutation_map.data}\n"
                           "which of the repeated elements should be written? drop that dimension of the vector")
+        if self.mask is not None and self.mask.type != VectorType(i1, shape_of_transfer(self)):
+            raise Invalid("XT2348", f"the mask of {self.value.type} is {self.mask.type}\n"
+                          f"it is a {VectorType(i1, shape_of_transfer(self))}", about=("mask",))
 
 
 def shape_of_transfer(operation: TransferReadOp | TransferWriteOp) -> tuple[int, ...]:

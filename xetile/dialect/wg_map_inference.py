@@ -111,10 +111,24 @@ def _sliced(operation: ExtractStridedSliceOp | InsertStridedSliceOp) -> WgMap | 
     """Map of a slice, or of a vector with another slice in it; the vector's own where its blocks are no slices."""
     if not operation.operands:
         return None
-    if isinstance(operation, InsertStridedSliceOp) and (found := map_of(operation.dest)) is not None:
-        return found
+    if isinstance(operation, InsertStridedSliceOp):
+        return _filled(operation)
     source = map_of(operation.source)
     return source and sliced_map(operation, source)
+
+
+def _filled(operation: InsertStridedSliceOp) -> WgMap | None:
+    """Map of a vector into which slices are put one after the other; a vector of hundreds is no recursion."""
+    inserts = [operation]
+    while isinstance(before := inserts[-1].dest.owner, InsertStridedSliceOp) and before.operands \
+            and _explicit_map(before) is None and inserts[-1].dest not in _without:
+        inserts.append(before)
+    if (found := map_of(inserts[-1].dest)) is not None:
+        return found
+    for insert in reversed(inserts):
+        if (source := map_of(insert.source)) is not None:
+            return sliced_map(insert, source)
+    return None
 
 
 def sliced_map(operation: ExtractStridedSliceOp | InsertStridedSliceOp, source: WgMap) -> WgMap:

@@ -146,8 +146,10 @@ def _transfer_read(machine: Interpreter, operation: ops.TransferReadOp, operands
 def _transfer_write(machine: Interpreter, operation: ops.TransferWriteOp, operands: Sequence[Any]) -> None:
     """NumPy semantics of ``transfer_write``."""
     value, array, *indices = operands
+    mask_of_elements = indices.pop() if operation.mask is not None else True
     shape = shape_of(operation.value)
-    if (transposed := _window(operation)) is not None and operation.in_bounds is None:
+    if (transposed := _window(operation)) is not None and operation.in_bounds is None and \
+            operation.mask is None:
         group = machine.work_group if is_shared(operation.source.type) else ()
         *lead, row, column = indices
         memory.write(array, row, column, np.swapaxes(value, -1, -2) if transposed else value, machine.active,
@@ -156,9 +158,9 @@ def _transfer_write(machine: Interpreter, operation: ops.TransferWriteOp, operan
     coordinates = [*_work_group(machine, operation.source, len(shape)),
               *_coordinates(machine, indices, operation.permutation, shape)]
     in_bounds = _in_bounds(array, coordinates)
+    chosen = in_bounds & _active(machine, len(shape)) & np.asarray(force(mask_of_elements), bool)
     if operation.in_bounds is not None:
         _check_in_bounds(machine, operation, array, coordinates, in_bounds, len(shape))
-    chosen = in_bounds & _active(machine, len(shape))
     full = np.broadcast_shapes(np.shape(chosen), np.shape(value), *(coordinate.shape for coordinate in coordinates))
     mask = np.broadcast_to(chosen, full)
     at = tuple(np.broadcast_to(coordinate, full)[mask] for coordinate in coordinates)

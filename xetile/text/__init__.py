@@ -7,7 +7,7 @@ One spelling is printed, and others are read:
   base class: ``DescribedOp``, ``MultiplyAddOp``, ``ScaledMultiplyAddOp``, ``UnaryVectorOp``.
 - The ``RULES`` of this package read the spellings of the documents (operands without brackets, types behind ``into``,
   hints as words, maps without names) *and* the printed one; ``grammar`` makes a tree of a line, and the family's rule
-  an operation of the tree (``xetile_ops``, ``xegpu_ops``, ``supervector_ops``, ``other_dialects``). Loads, stores and
+  an operation of the tree (``xetile_ops``, ``xegpu_ops``, ``vector``, ``other_dialects``). Loads, stores and
   prefetches have one rule: names of operands and properties, and whether there is a result, are those of the class.
 - XeGPU version 1 has the same grammar and the same rules. Its operations of the same form are derived from the present
   classes (``SAME_FORM`` in ``xegpu/interop/v1/dialect``); only ``load_nd``, ``dpas`` and ``mfence`` are declared there.

@@ -92,7 +92,10 @@ def _transfer_write(rewriter: _LowerSupervectorRewriter, operation: TransferWrit
     slice_ = Slice.from_write(rewriter, operation)
     _check_blocks(rewriter, slice_.vector.get_shape())
     value = rewriter.single(operation.value)
-    (store if fits(slice_) else masked_scatter)(rewriter, slice_, value)
+    if operation.mask is not None:
+        masked_scatter(rewriter, slice_, value, rewriter.single(operation.mask))
+    else:
+        (store if fits(slice_) else masked_scatter)(rewriter, slice_, value)
 
 
 def _memref_load(rewriter: _LowerSupervectorRewriter, operation: memref.LoadOp) -> None:

@@ -257,9 +257,15 @@ def gather(rewriter: Rewriter, slice_: Slice) -> SSAValue:
     return rewriter.emit(SelectOp(mask, value, slice_.splat(rewriter, slice_.run_time_padding)))
 
 
-def masked_scatter(rewriter: Rewriter, slice_: Slice, value: SSAValue) -> None:
-    """Scatter a vector, its rows collapsed, to a slice."""
-    rewriter.emit(StoreScatterOp(value, _scattered_tile(rewriter, slice_), _mask(rewriter, slice_)))
+def masked_scatter(rewriter: Rewriter, slice_: Slice, value: SSAValue, chosen: SSAValue | None = None) -> None:
+    """Scatter a vector, its rows collapsed, to a slice; of its elements those that are ``chosen``, by default all."""
+    if chosen is None:
+        mask = _mask(rewriter, slice_)
+    elif slice_.checked:
+        mask = rewriter.emit(arith.AndIOp(slice_.in_bounds_mask(rewriter), chosen))
+    else:
+        mask = chosen
+    rewriter.emit(StoreScatterOp(value, _scattered_tile(rewriter, slice_), mask))
 
 
 # Slices that a tile can describe: loads and stores of tiles, with a transpose or broadcast for the vector's dimensions.

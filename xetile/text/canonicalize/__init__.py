@@ -61,6 +61,7 @@ from xetile.text.canonicalize.diagnostics import fail_at, no_dimension
 from xetile.text.canonicalize.lines import has_lines, lines_to_tiles
 from xetile.text.canonicalize.reshape import is_reshape, lower_reshape
 from xetile.text.canonicalize.subviews import resolve_subviews
+from xetile.text.canonicalize.vectors import flatten_vectors, needs_flattening
 from xetile.text.operand_parser import RESULT_MAP
 from xetile.text.types import guess
 
@@ -79,7 +80,9 @@ def canonicalize(function: func.FuncOp, *, any_rank: bool = False) -> None:
     for operation in list(function.walk()):
         if isinstance(operation, ub.PoisonOp):
             _poison(operation)
-    if not any_rank and has_lines(function):
+    if needs_flattening(function, any_rank=any_rank):
+        flatten_vectors(function)
+    elif not any_rank and has_lines(function):
         lines_to_tiles(function)
     _rewrite(function)
     for operation in function.walk():

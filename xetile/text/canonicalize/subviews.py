@@ -22,6 +22,7 @@ from xegpu.support.errors import Invalid, error_parts
 from xetile.dialect.permutation_map import Permutation, check_in_view, map_of_permutation
 from xetile.dialect.supervector import TransferReadOp, TransferWriteOp, shape_of_transfer
 from xetile.text.canonicalize.diagnostics import fail_at, no_view
+from xetile.text.vector.ops import IN_VIEW
 
 Transfer = TransferReadOp | TransferWriteOp
 
@@ -36,6 +37,7 @@ def resolve_subviews(function: func.FuncOp) -> None:
         if isinstance(operation, (TransferReadOp, TransferWriteOp)):
             while isinstance(view := operation.source.owner, SubviewOp):
                 _fold_transfer(operation, view)
+            operation.attributes.pop(IN_VIEW, None)
     for operation in reversed(list(function.walk())):
         if isinstance(operation, SubviewOp):
             _drop(operation)
@@ -68,17 +70,18 @@ def _fold_transfer(operation: Transfer, view: SubviewOp) -> None:
         indices[axis] = _index_sum(operation, indices[axis], index)
     permutation: Permutation = tuple(None if axis is None else kept[axis] for axis in operation.permutation)
     rank = len(offsets)
-    start = int(isinstance(operation, TransferWriteOp))
-    rest = list(operation.operands)[start + 1 + len(kept):]
     operation.properties["permutation_map"] = map_of_permutation(permutation, rank)
     if isinstance(operation, TransferReadOp):
         read: Transfer = TransferReadOp(view.source, indices, operation.result.type, permutation,  # type: ignore
-                                        rest[0] if rest else None)
+                                        operation.padding)
         operation.properties["operandSegmentSizes"] = read.properties["operandSegmentSizes"]
         operation.operands = list(read.operands)
         read.erase()
         return
-    operation.operands = [operation.value, view.source, *indices]
+    written = TransferWriteOp(operation.value, view.source, indices, permutation, mask=operation.mask)
+    operation.properties["operandSegmentSizes"] = written.properties["operandSegmentSizes"]
+    operation.operands = list(written.operands)
+    written.erase()
 
 
 def kept_dimensions(view: SubviewOp, sizes: Sequence[SSAValue | int]) -> list[int]:
@@ -103,7 +106,7 @@ def _check_in_bounds(operation: Transfer, sizes: list[SSAValue | int]) -> None:
     """Check that a transfer without padding or mask stays in the bounds of its view."""
     assumed_in_bounds = operation.padding is None if isinstance(operation,
                                                                 TransferReadOp) else operation.in_bounds is not None
-    if assumed_in_bounds:
+    if assumed_in_bounds or IN_VIEW in operation.attributes:
         return
     try:
         check_in_view(operation.permutation, shape_of_transfer(operation), list(map(number, operation.indices)),

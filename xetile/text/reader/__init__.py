@@ -31,7 +31,7 @@ from xegpu.support.location import Location, SourceLocation
 from xegpu.support.lookahead import next_token
 from xetile.dialect import context
 from xetile.dialect.types import CacheHintAttr, TileAttr, TileEncoding, TileType, WgMapAttr
-from xetile.text import index_ops, memref_ops, other_dialects, supervector_ops, xegpu_ops, xetile_ops
+from xetile.text import index_ops, memref_ops, other_dialects, xegpu_ops, xetile_ops
 from xetile.text.gpu_module import Launch, has_kernels, joined, launches, skip_host_function
 from xetile.text.grammar import Bits16Type, Custom
 from xetile.text.parse_hints import COMPARE
@@ -52,6 +52,8 @@ from xetile.text.types import (
     read_tile_attr,
     read_wg_map,
 )
+from xetile.text.vector import rules as vector_rules
+from xetile.text.vector import supervector
 
 _ATTRIBUTES: dict[str, Callable[[Any], Attribute]] = {
     "wg_map": lambda parser: WgMapAttr(read_wg_map(parser)),
@@ -69,10 +71,11 @@ FOREIGN_READERS: dict[str, Callable[[Any, str, Any], Operation]] = {
                                                                                   other_dialects.read_operation),
     **dict.fromkeys(index_ops.RULES, index_ops.read_operation),
     **dict.fromkeys(memref_ops.RULES, memref_ops.read_operation),
-    **dict.fromkeys(supervector_ops.NAMES, supervector_ops.read_operation),
+    **dict.fromkeys(supervector.NAMES, supervector.read_operation),
     **dict.fromkeys(other_dialects.EARLY_RULES, other_dialects.read_early_operation),
 }
-_DIALECT_READERS = {**FOREIGN_READERS, **dict.fromkeys(xegpu_ops.RULES, xegpu_ops.read_operation)}
+_DIALECT_READERS = {**FOREIGN_READERS, **dict.fromkeys(xegpu_ops.RULES, xegpu_ops.read_operation),
+                    **dict.fromkeys(vector_rules.NAMES, vector_rules.read_operation)}
 _NUMBERS: dict[str, Attribute] = {
     "float": f32, "fp32": f32, "fp16": f16, "Uint8_t": unsigned_type(8),
     **{f"int{bits}": IntegerType(bits) for bits in (8, 16, 32, 64)},

@@ -20,9 +20,10 @@ from xegpu.ir.assembly_format import WordAttr
 from xegpu.mlir.gpu import GpuFuncOp, allocate_attributions
 from xegpu.mlir.vector import integers
 from xegpu.support.lookahead import next_token
-from xetile.text import supervector_ops
 from xetile.text.grammar import Custom, Sketch
 from xetile.text.types import fail
+from xetile.text.vector import rules as vector_rules
+from xetile.text.vector import supervector
 
 _FLAGS = ("fastmath", "overflowFlags", "isExact", "isDisjoint", "nonNeg")
 """Promises of arith and vector operations, without which they mean the same on operands that keep them."""
@@ -34,10 +35,11 @@ _LISTS = ("permutation", "reduction_dims", "mask_dim_sizes")
 _SEGMENTS = "operandSegmentSizes"
 
 
-DECLARED: dict[str, type[Operation]] = {MultiReductionOp.name: MultiReductionOp}
+DECLARED: dict[str, type[Operation]] = {MultiReductionOp.name: MultiReductionOp, **vector_rules.DECLARED}
 """Classes of operations that the reader's dialects lack, as their custom form is read by a rule."""
-SKETCHED = ("vector.transfer_read", "vector.transfer_write", "vector.contract")
-"""Operations of MLIR that the rules of SuperVector make others of."""
+SKETCHED = {**dict.fromkeys(("vector.transfer_read", "vector.transfer_write", "vector.contract"),
+                            supervector.of_sketch), **dict.fromkeys(vector_rules.RULES, vector_rules.of_sketch)}
+"""Operations of MLIR that rules make others of, of their parts."""
 
 
 def sketched(parser: Any, custom: Custom) -> type[Any]:
@@ -51,7 +53,7 @@ def sketched(parser: Any, custom: Custom) -> type[Any]:
             """The operation of the parts."""
             parts = {name: value for name, value in {**properties, **attributes}.items()
                      if name not in (_SEGMENTS, *_FLAGS)}
-            return supervector_ops.of_sketch(Sketch(custom.name, parser, custom.span, list(operands),
+            return SKETCHED[custom.name](Sketch(custom.name, parser, custom.span, list(operands),
                                                     attributes=parts, results=list(result_types)))
 
     return Sketched

@@ -6,7 +6,7 @@ vector.transfer_read %A[%i0, %i1], %f0 {in_bounds = [true, false]} : memref<?x?x
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from xdsl.dialects.builtin import (
@@ -19,13 +19,16 @@ from xdsl.dialects.builtin import (
     StringAttr,
     UnitAttr,
     VectorType,
+    i1,
 )
 from xdsl.dialects.memref import LoadOp, StoreOp, SubviewOp
-from xdsl.dialects.vector import CombiningKindAttr
+from xdsl.dialects.vector import BroadcastOp, CombiningKindAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xegpu.dialect.scalar import LoadScalarOp
-from xetile.dialect.contract import ITERATORS, MATMUL
+from xegpu.mlir.arith import SelectOp
+from xegpu.mlir.vector import ShapeCastOp
+from xetile.dialect.contract import ITERATORS, MATMUL, is_product
 from xetile.dialect.permutation_map import Permutation, map_of_permutation, minor_identity, permutation_of
 from xetile.dialect.supervector import (
     ContractOp,
@@ -34,9 +37,11 @@ from xetile.dialect.supervector import (
     TypeCastOp,
     check_cast,
     check_map_rank,
+    shape_of_transfer,
 )
 from xetile.text.grammar import Sketch, read
 from xetile.text.operand_parser import map_of_attribute, verified
+from xetile.text.vector.ops import IN_VIEW, GeneralContractOp, PermuteOp
 
 _T = TypeVar("_T")
 Rule = Callable[[Sketch], Operation]
@@ -101,22 +106,58 @@ def _transfer_read(sketch: Sketch) -> Operation:
     vector = _vector(sketch, sketch.results[0] if len(sketch.results) == 1 else None)
     rank = _rank(sketch, source)
     indices = _indices(sketch, rest, rank)
-    if len(rest) > 1:
-        sketch.fail("XT2308",
-                    "it takes indices and a padding, and there are more operands", "masks are not implemented: choose "
-                    "with arith.select, or use load_gather")
+    if len(rest) > 2:
+        sketch.fail("XT2308", "it takes indices, a padding and a mask, and there are more operands",
+                    "write %array[%i, %j], %padding, %mask")
     permutation, inside = _permutation(sketch, rank, vector), _is_in_bounds(sketch, vector)
     map_ = map_of_attribute(sketch, sketch.take("wg_map"))
     sketch.finish("permutation_map", "in_bounds", "wg_map")
+    if len(rest) == 2:
+        return masked_read(sketch, TransferReadOp(source, indices, vector, permutation, rest[0], map_), rest[1], inside)
     padding = rest[0] if rest and not inside else None
     return TransferReadOp(source, indices, vector, permutation, padding, map_)
+
+
+def masked_read(sketch: Sketch, read_: TransferReadOp, mask: SSAValue, inside: bool = False) -> Operation:
+    """A padded read, of which a mask chooses the elements; ``inside`` says that those stay in the view."""
+    assert read_.padding is not None
+    assert isinstance(read_.result.type, VectorType)
+    if inside:
+        read_.attributes[IN_VIEW] = UnitAttr()
+    chosen = in_vectors_order(sketch, mask, read_.permutation, read_.result.type.get_shape())
+    padding = BroadcastOp(read_.padding, read_.result.type)
+    for operation in (read_, padding):
+        sketch.parser.insert_before(operation)
+    return SelectOp(chosen, read_.result, padding.vector)
+
+
+def in_vectors_order(sketch: Sketch, mask: SSAValue, permutation: Permutation, shape: Sequence[int]) -> SSAValue:
+    """Mask of a transfer, whose dimensions are those of memory that it runs along, as one of the vector's elements."""
+    along = [axis for axis in permutation if axis is not None]
+    sizes = [shape[permutation.index(axis)] for axis in sorted(along)]
+    if mask.type != VectorType(i1, sizes):
+        sketch.fail("XT2348", f"its mask is {mask.type}",
+                    f"it is a {VectorType(i1, sizes)}: along the dimensions of memory, in their order", mask)
+    if along != sorted(along):
+        mask = _before(sketch, PermuteOp(mask, [sorted(along).index(axis) for axis in along]))
+    if None in permutation:
+        thin = [1 if axis is None else size for axis, size in zip(permutation, shape, strict=True)]
+        mask = _before(sketch, ShapeCastOp(mask, thin))
+        mask = _before(sketch, BroadcastOp(mask, VectorType(i1, shape)))
+    return mask
+
+
+def _before(sketch: Sketch, operation: Operation) -> SSAValue:
+    """Result of an operation before the one that is read."""
+    sketch.parser.insert_before(operation)
+    return operation.results[0]
 
 
 def _transfer_write(sketch: Sketch) -> Operation:
     vectors = [value for value in sketch.operands if isinstance(value.type, VectorType)]
     memories = [value for value in sketch.operands if isinstance(value.type, MemRefType)]
-    if len(vectors) != 1 or len(memories) != 1:
-        sketch.fail("XT2042", "it takes a vector, a memref and indices",
+    if len(vectors) not in (1, 2) or len(memories) != 1:
+        sketch.fail("XT2042", "it takes a vector, a memref, indices and perhaps a mask",
                     "write %value, %array[%i, %j] : vector<32x64xf32>, memref<?x?xf32>")
     sketch.no_result()
     rest = [value for value in sketch.operands if value not in (*vectors, *memories)]
@@ -124,7 +165,19 @@ def _transfer_write(sketch: Sketch) -> Operation:
     indices = _indices(sketch, rest, rank)
     permutation, inside = _permutation(sketch, rank, vector), _is_in_bounds(sketch, vector)
     sketch.finish("permutation_map", "in_bounds")
-    return TransferWriteOp(vectors[0], memories[0], [*indices, *rest], permutation, inside)
+    if len(vectors) == 1:
+        return TransferWriteOp(vectors[0], memories[0], [*indices, *rest], permutation, inside)
+    return masked_write(sketch, TransferWriteOp(vectors[0], memories[0], indices, permutation), vectors[1], inside)
+
+
+def masked_write(sketch: Sketch, write: TransferWriteOp, mask: SSAValue, inside: bool = False) -> Operation:
+    """A write of the elements that a mask chooses; ``inside`` says that those stay in the view."""
+    chosen = in_vectors_order(sketch, mask, write.permutation, shape_of_transfer(write))
+    masked = TransferWriteOp(write.value, write.source, list(write.indices), write.permutation, mask=chosen)
+    write.erase()
+    if inside:
+        masked.attributes[IN_VIEW] = UnitAttr()
+    return masked
 
 
 def _type_cast(sketch: Sketch) -> Operation:
@@ -164,9 +217,14 @@ def _contract(sketch: Sketch) -> Operation:
         else list(ITERATORS)
     if isinstance(kind, CombiningKindAttr) and kind.data != "add":
         sketch.fail("XT2322", f"it combines by {kind.data}, and products are added up", "leave kind out, or write add")
-    result, wg_map = _vector(sketch, sketch.results[0]), map_of_attribute(sketch, sketch.take("wg_map"))
+    wg_map = map_of_attribute(sketch, sketch.take("wg_map"))
     sketch.finish("indexing_maps", "iterator_types", "kind", "wg_map")
     lhs, rhs, *acc = sketch.operands
+    if wg_map is None and acc and len(maps) == 3 and not is_product([_permuted(sketch, map_) for map_ in maps], names):
+        return GeneralContractOp.build(
+            operands=[lhs, rhs, acc[0]], result_types=[sketch.results[0]],
+            properties={"indexing_maps": maps, "iterator_types": ArrayAttr([StringAttr(kind) for kind in names])})
+    result = _vector(sketch, sketch.results[0])
     return ContractOp(lhs, rhs, acc[0] if acc else None, result, list(maps), names, wg_map)
 
 
@@ -203,11 +261,29 @@ def _element_load(sketch: Sketch) -> Operation:
 
 def _element_store(sketch: Sketch) -> Operation:
     sketch.no_result()
+    if sketch.name == "memref.store" and (number := _number_store(sketch)) is not None:
+        return number
     source = _cast_memory(sketch, sketch.operands[1:2])
     if sketch.operands[0].type != source.type.element_type:  # type: ignore[attr-defined]
         sketch.fail("XT2330", f"{sketch.operands[0].type} does not go into {source.type}",
                     f"store a {source.type.element_type}")  # type: ignore[attr-defined]
     return StoreOp.get(sketch.operands[0], source, _only_index(sketch, sketch.operands[2:]))
+
+
+def _number_store(sketch: Sketch) -> Operation | None:
+    """``memref.store`` of a number, as a write of a vector of one element; None for any other."""
+    value, *rest = sketch.operands
+    type_ = rest[0].type if rest else None
+    if not isinstance(type_, MemRefType) or isinstance(value.type, VectorType) or \
+            type_.element_type != value.type or not type_.get_shape():
+        return None
+    rank = len(type_.get_shape())
+    indices = _indices(sketch, rest[1:], rank)
+    sketch.take("nontemporal")
+    sketch.take("alignment")
+    sketch.finish()
+    vector = _before(sketch, BroadcastOp(value, VectorType(value.type, [1])))
+    return TransferWriteOp(vector, rest[0], indices, minor_identity(rank, 1), True)
 
 
 def _cast_memory(sketch: Sketch, operands: list[SSAValue]) -> SSAValue:
