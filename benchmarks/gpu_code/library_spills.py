@@ -23,7 +23,7 @@ from xetile.library.int4_matmul import int4_product, tilings
 from xetile.library.matmul_kernels import product, sum_of_parts
 from xetile.library.scaled_matmul import WIDENED, scaled_product, step_of
 from xetile.library.streamk import streamed_product, sum_of_shares
-from xetile.library.tile_heuristics import BLOCK_IO, NO_BLOCK_IO, Tiling
+from xetile.library.tile_heuristics import BLOCK_IO, NO_BLOCK_IO, ROW_SHARES, Tiling
 from xetile.library.tile_heuristics import tilings as tilings_of_product
 
 Case = tuple[str, Callable[[], CompiledKernel]]
@@ -65,12 +65,15 @@ def _result(dtype: DType) -> DType:
 
 
 def _products(target: Target) -> Iterator[Case]:
-    for tiling in _tilings(target):
+    shared = () if target.block_io else tuple(tiling for tiling in ROW_SHARES if tiling not in NO_BLOCK_IO)
+    for tiling in (*shared, *_tilings(target)):
         shape = f"{tiling.rows}x{tiling.columns}"
         for dtype in TYPES:
+            if tiling in shared and tiling not in tilings_of_product(dtype, dtype, dtype, target, by_rows=True):
+                continue
             tile = {**tiling.constants, "BK": _depth(dtype), "as_type": dtype, "target": target}
             for order, a, b in (("rows", ROWS, ROWS), ("A by columns", COLUMNS, ROWS), ("B by columns", ROWS, COLUMNS),
-                                ("both by columns", COLUMNS, COLUMNS)):
+                                ("both by columns", COLUMNS, COLUMNS))[:1 if tiling in shared else None]:
                 c = _matrix(dtype if dtype.is_float else xt.i32)
                 arrays = _matrix(dtype, a), _matrix(dtype, b), c
                 yield f"matmul {shape} {dtype}, {order}", _lowering(product, *arrays, c, 1.0, 0.0, **tile)

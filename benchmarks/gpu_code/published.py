@@ -73,7 +73,7 @@ def _bmg() -> str:
 
 _TF32: dict[str, object] = {"BK": 16}
 _I8: dict[str, object] = {"BK": 64, "acc": xt.i32}
-_DG2: dict[str, object] = {"BM": 128, "BN": 128, "ahead": 0}
+_DG2: dict[str, object] = {"BM": 256, "BN": 128, "ahead": 0}
 FIGURES = (
     Published("b580", "f16", 65, 65, "mlir-extensions, no prefetch", _bmg, {"ahead": 0}),
     Published("b580", "f16", 83, 88, "mlir-extensions, from work-group level: one dpas block a load",

@@ -102,14 +102,20 @@ class Options:
         """Whether cooperative loads may apply."""
         return self.shares and self.target.block_io and (self.may_be_column_major or "rows" in self.access)
 
+    @property
+    def copies_shares(self) -> bool:
+        """Whether operands may be loaded in shares: as :attr:`loads_shares`, and row by row without 2D block IO."""
+        return self.loads_shares or (self.shares and not self.target.block_io and not self.target.is_cpu
+                                     and "rows" in self.access)
+
 
 PASSES: tuple[tuple[str, Callable[[Options], Pass | None]], ...] = (
     ("assign-wg-map", lambda options: AssignWgMap()),
     ("lower-supervector", lambda options: LowerSupervector()),
     ("simplify-indvars", lambda options: SimplifyIndvars()),
-    ("carry-tiles", lambda options: CarryTiles(options.target, options.access) if options.loads_shares else None),
+    ("carry-tiles", lambda options: CarryTiles(options.target, options.access) if options.copies_shares else None),
     ("cooperative-loads", lambda options: CooperativeLoads(options.target, options.access)
-        if options.loads_shares else None),
+        if options.copies_shares else None),
     ("unpack-blocks", lambda options: UnpackBlocks()),
     ("duplicate-loads", lambda options: DuplicateLoads(options.target, options.access)
         if options.transposes and not options.target.fuses_loads else None),

@@ -273,7 +273,7 @@ def _launch_part(a: Operand, b: Operand, c: Operand, bias: Operand | None, epilo
     engine = engine_type(a.dtype, b.dtype)
     sums = _sums(engine)
     size = (rows, columns, depth, batch, engine if engine.is_float else dtypes.i8, device,
-            tilings(a.dtype, b.dtype, engine, device))
+            tilings(a.dtype, b.dtype, engine, device, by_rows=a.strides()[-1] == b.strides()[-1] == 1))
     if copies:
         prepared = copied_where_cheaper(a, b, c, plans(*size, sharing=sharing), engine, device, _executor_of(c),
                                         added=epilogue.beta != 0)

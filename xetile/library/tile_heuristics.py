@@ -82,6 +82,10 @@ NO_BLOCK_IO = (
 )
 """For subgroups of 8, whose registers hold a quarter."""
 
+ROW_SHARES = (Tiling(256, 128, (8, 4), 0.85), Tiling(128, 128, (4, 4), 0.75), *NO_BLOCK_IO[1:])
+"""For subgroups of 8 whose work-group loads both operands in shares (``cooperative-loads``): row-major ones that the
+matrix engine takes as they are. A subgroup's 32 x 32 are half of all registers, as in Intel's own kernels."""
+
 CPU = (
     Tiling(128, 128, (4, 2), 0.95), Tiling(64, 128, (2, 2), 0.92), Tiling(32, 128, (1, 2), 0.88),
     Tiling(128, 32, (4, 1), 0.80), Tiling(16, 128, (1, 2), 0.78), Tiling(8, 256, (1, 4), 0.45),
@@ -93,7 +97,7 @@ rate. A subgroup of 64 x 64 gains some percent more, and takes twice as long to 
 stored (:func:`with_one_subgroup`)."""
 
 
-def tilings(a: DType, b: DType, engine: DType, target: Target) -> Sequence[Tiling]:
+def tilings(a: DType, b: DType, engine: DType, target: Target, *, by_rows: bool = False) -> Sequence[Tiling]:
     """Tilings of a product of two operands, the largest first.
 
     Where registers are 32 bytes long, the largest has no room for both operands as they are loaded and as they are
@@ -103,9 +107,12 @@ def tilings(a: DType, b: DType, engine: DType, target: Target) -> Sequence[Tilin
         a, b: element types of the operands.
         engine: the element type that they are multiplied as.
         target: the device that code is generated for.
+        by_rows: whether both operands are stored by rows.
     """
     if target.fuses_loads or target.block_io:
         return CPU if target.fuses_loads else BLOCK_IO
+    if by_rows and a is b is engine and target.mma_shape(a, b).engine == "dpas":
+        return ROW_SHARES
     return NO_BLOCK_IO[1:] if engine.is_float and engine not in (a, b) else NO_BLOCK_IO
 
 

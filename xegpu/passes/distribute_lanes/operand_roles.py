@@ -24,7 +24,7 @@ from xegpu.dialect.gather_scatter import LoadColumnsOp
 from xegpu.dialect.vector import PackOp
 from xegpu.ir.dtypes import DType, bf16, e4m3, e5m2, f16, i8, of_mlir, tf32, u8
 from xegpu.ir.use_def import arrays_of, root_definitions
-from xegpu.layout.lane_map import unaligned_copy
+from xegpu.layout.lane_map import LaneMap, operand_a, operand_b, unaligned_copy
 from xegpu.mlir.arith import SIToFPOp, UIToFPOp
 from xegpu.mlir.vector import ExtractOp, ExtractStridedSliceOp, values_of
 from xegpu.target.targets import Target
@@ -80,7 +80,7 @@ def copied_operand(webs: Webs, desc: SSAValue, target: Target, kinds: Mapping[An
 def _copied_operand(webs: Webs, desc: SSAValue, target: Target, kinds: Mapping[Any, str]) -> str:
     parameters = desc_of(desc)
     has_map = parameters.sg_map is not None or len(parameters.shape) != 2
-    if has_map or not target.block_io or not is_copyable(parameters.dtype):
+    if has_map or target.is_cpu or not is_copyable(parameters.dtype):
         return ""
     users = [use.operation for use in webs.uses(desc) if not isinstance(use.operation, UpdateNdOffsetOp)]
     if parameters.block.memory_scope == "slm":
@@ -97,8 +97,15 @@ def _copied_operand(webs: Webs, desc: SSAValue, target: Target, kinds: Mapping[A
     if len(sides_) != 1 or not all(isinstance(user, LoadNdOp) and not user.transposes for user in users):
         return ""
     side, (rows, columns) = sides_.pop(), parameters.shape
-    down, across = unaligned_copy(side, parameters.dtype.bits).unit
+    down, across = copied_map(side, parameters.dtype.bits, target).unit
     return side if side and rows % down == 0 and columns % across == 0 else ""
+
+
+def copied_map(side: str, bits: int, target: Target) -> LaneMap:
+    """Lane map in which blocks of an operand, ``a`` or ``b``, are copied; without 2D block IO that of the operand."""
+    if target.block_io or not side:
+        return unaligned_copy(side, bits)
+    return operand_a(target.subgroup_size, bits) if side == "a" else operand_b(target.subgroup_size, bits)
 
 
 def _stores_of(value: SSAValue) -> list[StoreNdOp | None]:

@@ -99,7 +99,7 @@ class DistributeLanesRewriter(Rewriter):
         loads = [use.operation for use in self.webs.uses(desc) if isinstance(use.operation, LoadNdOp)]
         bits = desc_of(desc).dtype.bits
         if side := self.copied_operand(desc):
-            return lane_map.unaligned_copy(side, bits)
+            return operand_roles.copied_map(side, bits, self.target)
         if operand_roles.published_operand(self.webs, desc):
             return lane_map.operand_b(self.target.subgroup_size, bits)
         together = max((load.transposes for load in loads), default=0) // bits

@@ -220,9 +220,9 @@ def _is_copied(load: tile_ops.LoadTileOp) -> bool:
 
 
 def _is_copy(sizes: BlockSizes, operation: tile_ops.InitTileOp) -> bool:
-    """Whether a tile of 8-bit elements is one end of a copy to shared local memory, in blocks that were asked for:
-    lanes read words of rows of any alignment, and no 2D block message has their form."""
-    if tile_ops.tile_of(operation.result).dtype.bits != 8:
+    """Whether a tile is one end of a copy to shared local memory, in blocks that were asked for, of 8-bit elements or
+    without 2D block IO: rows are read as words, and no 2D block message has the form of the blocks."""
+    if tile_ops.tile_of(operation.result).dtype.bits != 8 and sizes.target.block_io:
         return False
     users = [use.operation for use in sizes.tiles.uses(operation.result)]
     accesses = [user for user in users if not isinstance(user, tile_ops.UpdateTileOffsetOp)]

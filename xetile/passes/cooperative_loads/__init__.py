@@ -27,7 +27,9 @@ loaded in the same way. A tile that is initialized in each step is carried first
 
 An operand in 8 or 16 bits or tf32, A or B, on an array that 2D block messages cannot reach, for its pitch or its base,
 is loaded in shares too, row-major: a share is read by words of each lane's own rows, and stored as it lies. So each
-element is brought from memory by one subgroup, and the others read it from shared local memory by blocks.
+element is brought from memory by one subgroup, and the others read it from shared local memory by blocks. Without 2D
+block IO row-major operands go so (:mod:`xetile.passes.cooperative_loads.row_shares`), and are loaded from there next to
+their products.
 
 A loop is unchanged where the operand of a subgroup is small, where its body has other barriers, and where shared local
 memory does not suffice.
@@ -248,6 +250,9 @@ class _CooperativeLoadsRewriter(Rewriter):
         with self.inside(block):
             next_halves = self._exchange(shares, old, halves, barrier)
         yielded = self.body(old, block)
+        if not self.target.block_io:  # operands are loaded next to their products, and all by then
+            with self.inside(block):
+                self.emit(NbarrierArriveOp(barrier))
         self.close(block, [*yielded, *(ConvertedValues((next_half,)) for next_half in next_halves)], carried)
         start, stop, step = (self.single(value) for value in (loop.lb, loop.ub, loop.step))
         new = scf.ForOp(start, stop, step, [value for parts in carried for value in parts.values], Region(block))
@@ -270,7 +275,8 @@ class _CooperativeLoadsRewriter(Rewriter):
             self._store_share(share, number, value, next_halves[share.shape[0]])
         if copies:  # whose words have left the registers then
             self._load_operands(shares, halves)
-        self.emit(NbarrierArriveOp(barrier))
+        if self.target.block_io:
+            self.emit(NbarrierArriveOp(barrier))
         return [*next_halves.values()]
 
 

@@ -24,6 +24,7 @@ from xetile.dialect.reduction import TileReduceOp
 from xetile.dialect.types import TileParameters
 from xetile.dialect.vector import TileConvLayoutOp, TileTransposeOp
 from xetile.dialect.wg_map import Pair, WgMap
+from xetile.passes.cooperative_loads.row_shares import pays_by_rows, row_shares
 from xetile.passes.distribute_subgroups import slm_bytes
 from xetile.passes.loops.swap_operands import SwapOperands
 
@@ -99,6 +100,15 @@ class Share:
         return not self.by_columns or prod(self.map.sg_data) * self.tile.dtype.bytes >= _LEAST
 
     @property
+    def product(self) -> TileMmaOp:
+        """A product of the operand."""
+        users = [use.operation for use in self.load.result.uses]
+        transposes = [user for user in users if isinstance(user, TileTransposeOp)]
+        product = ([use.operation for each in transposes for use in each.result.uses] or users)[0]
+        assert isinstance(product, TileMmaOp)
+        return product
+
+    @property
     def pays(self) -> bool:
         """The same if it cannot, other than in registers, where 8-bit elements are moved one by one."""
         return self.is_large or self.tile.dtype.bits < 16
@@ -139,7 +149,7 @@ def cooperative_loops(function: func.FuncOp, access: Sequence[str], target: Targ
             alone[loop] = shares
             continue
         shares, taken = _fitting([share for share in shares if share.pays], arrays, free)
-        if shares:
+        if shares and (target.block_io or pays_by_rows([share.product for share in shares], target)):
             free -= taken
             arrays.update(share.array(number) for number, share in enumerate(shares))
             found[loop] = shares
@@ -191,11 +201,7 @@ def _has_registers(share: Share, target: Target) -> bool:
 
 def _columns(share: Share) -> int:
     """Columns of products of an operand A that a subgroup has."""
-    users = [use.operation for use in share.load.result.uses]
-    products = [inner.operation for user in users if isinstance(user, TileTransposeOp) for inner in user.result.uses]
-    product = (products or users)[0]
-    assert isinstance(product, TileMmaOp)
-    return shape_of(product.result)[1] // share.map.sg_layout[1]
+    return shape_of(share.product.result)[1] // share.map.sg_layout[1]
 
 
 def rows_for_lanes(shape: Pair, target: Target) -> Pair:
@@ -224,7 +230,12 @@ def _share(loop: scf.ForOp, argument: BlockArgument, kinds: Mapping[Any, str], t
         return None
     tile, position = tile_ops.tile_of(init.result), argument.index - 1
     if is_unaligned(init, kinds):
-        block, map_ = COPIED.get(tile.dtype.bits, {}).get(_copied_side(load, tile)), tile.encoding.wg_map
+        side, map_ = _copied_side(load, tile), tile.encoding.wg_map
+        if not target.block_io:
+            rows = row_shares(tile.shape, tile.dtype, side, map_, target) if side and map_ is not None else None
+            return None if rows is None or map_ is None else Share(
+                init, load, move, position, False, False, tile.shape, map_, rows, rows.sg_data)
+        block = COPIED.get(tile.dtype.bits, {}).get(side)
         copies = None if block is None or map_ is None else _copies(tile.shape, block, map_)
         if block is None or map_ is None or copies is None:
             return None

@@ -195,8 +195,17 @@ def _gathered(emitter: Emitter, access: SlmAccess, run: Run, word: str) -> str:
                 (interleave := interleaving(emitter, len(run.words))):
             return f"{interleave}(as_ushort{count}({variable}))"
         return f"as_{type_}({variable})"
-    elements = ([_element_bits(access, number) for number in group] for group in run.words)
-    return _vector(word, [_packed_word(group, access.size) for group in elements])
+    return _vector(word, [_whole_word(access, group, word) or _packed_word(
+        [_element_bits(access, number) for number in group], access.size) for group in run.words])
+
+
+def _whole_word(access: SlmAccess, numbers: Sequence[int], word: str) -> str:
+    """The word of a fragment that has just these elements; empty if there is none. Intel's compiler takes words that
+    are assembled of their own bytes apart, and moves each byte."""
+    count, first = access.fragment.per_lane, numbers[0]
+    if count == 1 or first % count or [*numbers] != [*range(first, first + count)]:
+        return ""
+    return f"as_{word}({access.fragment.words()[first // count]})"
 
 
 def _side_by_side(emitter: Emitter, access: SlmAccess, word: str, width: int, kind: str) -> str:
