@@ -50,6 +50,10 @@ def stages(target: str, kernel: Any = prefetched, **constants: Any) -> dict[str,
     return {name: texts[name] for name in NEW if name in texts}
 
 
+SMALL = {"BM": 16, "BN": 32}
+"""A tile that has several blocks of each operand, in less text."""
+
+
 def run(read: Any, name: str, a: Any, b: Any, size: tuple[int, int], grid: tuple[int, int]) -> np.ndarray:
     """Results of a text that was read, in NumPy."""
     c = np.full(size, -77, np.float32)
@@ -59,12 +63,12 @@ def run(read: Any, name: str, a: Any, b: Any, size: tuple[int, int], grid: tuple
 
 @pytest.mark.parametrize(("target", "constants", "expected"), [
     ("pvc", {}, ("grf-mode", "hoist-payloads")),
-    ("pvc", {"unroll": 3, "barrier": 2}, ("grf-mode", "unroll", "hoist-payloads")),
-    ("bmg", {}, ("grf-mode", "unroll", "hoist-payloads")),
-    ("dg2", {}, ("grf-mode", "peel-bounds")),
-    ("dg2", {"unroll": 2}, ("grf-mode", "unroll", "peel-bounds")),
-    ("cpu", {}, ("fuse-store",)),
-    ("cpu", {"unroll": 2}, ("fuse-store", "unroll")),
+    ("pvc", {"unroll": 3, "barrier": 2, **SMALL}, ("unroll", "hoist-payloads")),
+    ("bmg", {"BM": 16}, ("unroll", "hoist-payloads")),
+    ("dg2", SMALL, ("grf-mode", "peel-bounds")),
+    ("dg2", {"unroll": 2, **SMALL}, ("grf-mode", "unroll", "peel-bounds")),
+    ("cpu", SMALL, ("fuse-store",)),
+    ("cpu", {"unroll": 2, **SMALL}, ("fuse-store", "unroll")),
 ])
 def test_each_stage_reads_back_and_runs(target: str, constants: dict[str, int], expected: tuple[str, ...]) -> None:
     texts = stages(target, **constants)
@@ -72,10 +76,11 @@ def test_each_stage_reads_back_and_runs(target: str, constants: dict[str, int], 
     read = {stage: xt.parse(text) for stage, text in texts.items()}  # once: reading takes longer than running
     assert {stage: str(module) for stage, module in read.items()} == texts
     rng = np.random.default_rng(3)
-    for rows, columns, depth in ((64, 128, 320), (37, 130, 333), (64, 64, 30), (33, 64, 0)):
+    m, n = constants.get("BM", 32), constants.get("BN", 64)
+    for rows, columns, depth in ((2 * m, 2 * n, 320), (m + 5, 2 * n + 2, 333), (2 * m, n, 30), (m + 1, n, 0)):
         a, b = integers(rng, xt.bf16, rows, depth), integers(rng, xt.bf16, depth, columns)
         for stage, module in read.items():
-            c = run(module, "prefetched", a, b, (rows, columns), (-(-rows // 32), -(-columns // 64)))
+            c = run(module, "prefetched", a, b, (rows, columns), (-(-rows // m), -(-columns // n)))
             np.testing.assert_array_equal(c, wide(a) @ wide(b), f"{stage} {rows}x{columns}x{depth}")
 
 

@@ -93,7 +93,7 @@ def test_addresses_of_gathered_values(target: str) -> None:
     """Blocks of the same rows are constant distances from addresses that they share, where messages take them."""
     heads, cache = xt.Spec((None, None, 64), xt.bf16), xt.Spec((None, 64), xt.bf16)
     slots = xt.Spec((None, 1), xt.i32)
-    text = gathered_keys.lower(heads, cache, cache, heads, slots, target=target, both=True).opencl
+    text = gathered_keys.lower(heads, cache, cache, heads, slots, target=target, both=True, BM=64).opencl
     assert [f"ROWS1:d64 flat[%2+{at:#x}]:a64" in text for at in (32, 64, 96)] == [target == "bmg"] * 3
 
 

@@ -61,11 +61,12 @@ def _loops(block: Block) -> Iterator[scf.ForOp]:
 def _reload(loop: scf.ForOp) -> bool:
     """Copy loads in front of a loop that it uses to the head of its body; whether there are any."""
     values: dict[SSAValue, SSAValue] = {}
+    spared: dict[LoadNdOp, bool] = {}
     first = loop.body.block.first_op
     assert first is not None
     for operation in [*loop.body.block.ops]:
         for index, operand in enumerate(operation.operands):
-            chain = _chain(operand, loop)
+            chain = _chain(operand, loop, spared)
             for made in chain:
                 if made.results[0] not in values:
                     loop.body.block.insert_op_before(copy_operation(made, values), first)
@@ -74,17 +75,24 @@ def _reload(loop: scf.ForOp) -> bool:
     return bool(values)
 
 
-def _chain(value: SSAValue, loop: scf.ForOp) -> list[Operation]:
-    """A load in front of a loop, and the views of it that lead to a value; none if the value is made otherwise."""
+def _chain(value: SSAValue, loop: scf.ForOp, spared: dict[LoadNdOp, bool]) -> list[Operation]:
+    """A load in front of a loop, and the views of it that lead to a value; none if the value is made otherwise.
+
+    Args:
+        value: an operand of the loop's step.
+        loop: the loop, into which nothing but loads is copied meanwhile.
+        spared: of loads seen before, whether nothing writes memory behind them: the products of a step read few.
+    """
     chain = list[Operation]()
     owner = value.owner
     while isinstance(owner, VIEWS):
         chain.insert(0, owner)
         owner = owner.operands[0].owner
-    if not isinstance(owner, LoadNdOp) or desc_of(owner.desc).block.access != "block" \
-            or not _writes_nothing(owner, loop):
+    if not isinstance(owner, LoadNdOp) or desc_of(owner.desc).block.access != "block":
         return []
-    return [owner, *chain]
+    if owner not in spared:
+        spared[owner] = _writes_nothing(owner, loop)
+    return [owner, *chain] if spared[owner] else []
 
 
 def _writes_nothing(load: LoadNdOp, loop: scf.ForOp) -> bool:

@@ -19,9 +19,10 @@ from xdsl.dialects.builtin import (
     f32,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.parser.generic_parser import ParserState
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Span
-from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind, StringLiteral
+from xdsl.utils.mlir_lexer import MLIRTokenKind, StringLiteral
 
 from xegpu.dialect.types import SgMapAttr, TensorDescType
 from xegpu.ir.dtypes import unsigned_type
@@ -37,6 +38,7 @@ from xetile.text.grammar import Bits16Type, Custom
 from xetile.text.parse_hints import COMPARE
 from xetile.text.reader.dense_literals import DenseLiteralParser
 from xetile.text.reader.generic_form import DECLARED, SKETCHED, complete, read_barrier_scope, sketched
+from xetile.text.reader.lexer import Lexer
 from xetile.text.reader.locations import LocationParser
 from xetile.text.types import (
     SCATTERED,
@@ -86,9 +88,6 @@ _INTEGER = re.compile(r"[su]?i(\d+)")
 _MOST_BITS = 64
 """Bits of the widest integers; xDSL would compute the limits of any width."""
 _WORDS = ("tile", "memref", "tensor_desc", "b16", *_NUMBERS)
-MLIRLexer._unescaped_characters_regex = re.compile(  # private: the parser's constructor lexes the first token
-    r'"(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*"')
-"""String literal, in the place of xDSL's private pattern, which takes exponential time where one is not closed."""
 _VECTOR = re.compile(r"vector<(?:\d+x)+(?!b16\b)[a-z]+\d*>")
 """Vector types of built-in elements, which mean the same wherever they stand; ``b16`` depends on the text."""
 _SPACED_DIMENSIONS = re.compile(r"(?<=[<x])(\d+) x (\w+)")
@@ -125,6 +124,7 @@ class Reader(LocationParser, DenseLiteralParser):
 
     def __init__(self, text: str, name: str) -> None:
         super().__init__(context(), normalize_characters(text), name)
+        self._parser_state = ParserState(Lexer(self.lexer.input))
         self.text, self._name = text, name
         self._starts = [0, *(i + 1 for i, letter in enumerate(text) if letter == "\n")]
         self._start = 0

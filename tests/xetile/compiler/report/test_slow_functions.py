@@ -15,7 +15,7 @@ from xetile.dialect.stage import only_function
 
 def _sentences(target: str = "pvc", scores: str = "softcap", **options: Any) -> tuple[str, ...]:
     heads, kernel = xt.Spec((None, None, 64), xt.bf16), xt.kernel(scored_attention.function, **options)
-    lowered = kernel.lower(heads, heads, heads, heads, xt.Spec((None,), xt.f32), target=target, scores=scores)
+    lowered = kernel.lower(heads, heads, heads, heads, xt.Spec((None,), xt.f32), target=target, scores=scores, BM=64)
     return slow_functions(only_function(lowered.legal), find_target(target))
 
 
