@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     UnregisteredOp,
     VectorType,
 )
+from xdsl.dialects.vector import InsertOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation
 from xdsl.utils.exceptions import VerifyException
@@ -258,10 +259,11 @@ def _check_sizes(operation: Operation) -> None:
 
 
 def _check_position(operation: Operation) -> None:
-    """Raise if an element or a part is extracted from behind the end of a vector."""
-    if not isinstance(operation, ExtractOp):
+    """Raise if an element or a part is extracted from behind the end of a vector, or put there."""
+    if not isinstance(operation, (ExtractOp, InsertOp)):
         return
-    sizes = operation.vector.type.get_shape()  # type: ignore[attr-defined]
+    vector = operation.vector if isinstance(operation, ExtractOp) else operation.dest
+    sizes = vector.type.get_shape()  # type: ignore[attr-defined]
     for position, size in zip(operation.static_position.get_values(), sizes, strict=False):
         if position not in (DYNAMIC_INDEX, *range(size)):
             raise TextError("XT2001", f"{operation.name}: position {position} is outside of a vector whose size is "

@@ -10,6 +10,13 @@ import re
 from xegpu.support.errors import UNREADABLE
 
 COMPARE = "kernel.lower(...).stages shows every stage of a kernel as text that reads back"
+_ELSEWHERE = {
+    "affine.": "mlir-opt --lower-affine makes arith and scf of it",
+    "linalg.": "mlir-opt vectorizes it: transform.structured.vectorize, or write vector.transfer_read and what follows",
+    "bufferization.": "mlir-opt --one-shot-bufferize makes memrefs of tensors",
+    "tensor.": "mlir-opt --one-shot-bufferize makes memrefs of tensors",
+}
+"""What makes operations that are read of those of a dialect that is not."""
 _HINTS = (
     (r"^Expected '(\W+)'", "write {0} here, and what belongs behind it"),
     (r"^'(\S+)' expected", "write {0} here, or a comma if there is more"),
@@ -35,6 +42,11 @@ _OPERAND = re.compile(r"^operand '(\w+)' at position \d+ does not verify")
 _LOADED = (("!xegpu.tensor_desc", "load its block first: xegpu.load_nd"),
            ("!xetile.tile", "load it first: xetile.load_tile"),
            ("memref", "describe a block of the array, and load that"))
+
+
+def hint_of_unknown(name: str) -> str:
+    """Hint for an operation of an unknown name."""
+    return next((hint for dialect, hint in _ELSEWHERE.items() if name.startswith(dialect)), COMPARE)
 
 
 def is_miscounted(message: str) -> bool:

@@ -240,12 +240,13 @@ def _project(sketch: Sketch, mask: SSAValue, axes: tuple[int | None, ...], shape
 def _masked(sketch: Sketch, operation: Operation, mask: SSAValue) -> Operation:
     """An operation under a mask."""
     if isinstance(operation, TransferReadOp):
-        if operation.padding is None:
-            operation = TransferReadOp(
-                operation.source, list(operation.indices), operation.result.type, operation.permutation,  # type: ignore
-                _number(sketch, 0, operation.result.type.element_type))  # type: ignore[attr-defined]
-            return masked_read(sketch, operation, mask, inside=True)
-        return masked_read(sketch, operation, mask)
+        if operation.padding is not None:
+            return masked_read(sketch, operation, mask)
+        padding = _number(sketch, 0, operation.result.type.element_type)  # type: ignore[attr-defined]
+        padded = TransferReadOp(operation.source, list(operation.indices), operation.result.type,  # type: ignore
+                                operation.permutation, padding)
+        operation.erase()
+        return masked_read(sketch, padded, mask, inside=True)
     if isinstance(operation, TransferWriteOp):
         return masked_write(sketch, operation, mask, inside=operation.in_bounds is not None)
     if isinstance(operation, (MultiReductionOp, ReductionOp)):
