@@ -466,3 +466,25 @@ def test_mistakes(name: str) -> None:
     assert error.value.code == code
     if name == "another dialect":
         assert "--lower-affine" in str(error.value)
+
+
+WITHOUT_DIMENSIONS = """
+func.func @kernel(%A: memref<f32>, %B: memref<16xf32>) {
+  %0 = arith.constant 0 : index
+  %z = arith.constant 0.0 : f32
+  %v = vector.transfer_read %B[%0], %z : memref<16xf32>, vector<16xf32>
+  %s = vector.transfer_read %A[], %z : memref<f32>, vector<f32>
+  %e = vector.extract %s[] : f32 from vector<f32>
+  %r = vector.reduction <add>, %v, %e : vector<16xf32> into f32
+  %w = vector.broadcast %r : f32 to vector<f32>
+  vector.transfer_write %w, %A[] : vector<f32>, memref<f32>
+  return
+}
+"""
+
+
+@pytest.mark.parametrize("execution", [*HERE, PVC], ids=str)
+def test_memory_without_dimensions(execution: Execution) -> None:
+    a, b = np.array(5, np.float32), np.arange(16, dtype=np.float32)
+    execution.bind(xt.parse(WITHOUT_DIMENSIONS)["kernel"])[1,](a, b)
+    assert a == 5 + b.sum()
