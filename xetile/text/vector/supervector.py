@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AffineMapAttr,
@@ -26,7 +27,6 @@ from xdsl.dialects.builtin import (
     i1,
     i32,
 )
-from xdsl.dialects import arith
 from xdsl.dialects.memref import LoadOp, StoreOp, SubviewOp
 from xdsl.dialects.vector import BroadcastOp, CombiningKindAttr
 from xdsl.ir import Attribute, Operation, SSAValue

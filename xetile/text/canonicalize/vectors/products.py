@@ -24,7 +24,6 @@ from xetile.text.canonicalize.vectors.flattener import ONE, VectorFlattener, ele
 from xetile.text.canonicalize.vectors.moves import permuted, stacked
 from xetile.text.vector.ops import GeneralContractOp, OuterProductOp
 
-
 _LANES = 16
 """Columns of the smallest product, and the numbers that it sums in steps, on devices with a matrix engine."""
 _MOST_OUTER = 64
