@@ -15,8 +15,16 @@ _ELSEWHERE = {
     "linalg.": "mlir-opt vectorizes it: transform.structured.vectorize, or write vector.transfer_read and what follows",
     "bufferization.": "mlir-opt --one-shot-bufferize makes memrefs of tensors",
     "tensor.": "mlir-opt --one-shot-bufferize makes memrefs of tensors",
+    "gpu.launch": "mlir-opt --gpu-launch-sink-index-computations --gpu-kernel-outlining makes a gpu.module of it",
+    "scf.parallel": "mlir-opt --gpu-map-parallel-loops --convert-parallel-loops-to-gpu makes gpu.launch of it, and "
+                    "--gpu-kernel-outlining a gpu.module of that; or write gpu.block_id",
+    "scf.forall": "mlir-opt --scf-forall-to-for makes scf.for of it; or write gpu.block_id",
+    "memref.global": "write arith.constant dense<...> : vector<...>, or pass an array",
+    "memref.get_global": "write arith.constant dense<...> : vector<...>, or pass an array",
+    "vector.print": "store the vector to an array, and look at that",
 }
-"""What makes operations that are read of those of a dialect that is not."""
+"""What makes operations that are read of those of a dialect, or of one operation, that are not."""
+_NO_FORMAT = re.compile(r"^Operation (\S+) does not have a custom format")
 _HINTS = (
     (r"^Expected '(\W+)'", "write {0} here, and what belongs behind it"),
     (r"^'(\S+)' expected", "write {0} here, or a comma if there is more"),
@@ -81,6 +89,8 @@ def reworded(message: str, word: str) -> tuple[str, str, str]:
 
 def hint_of(message: str) -> str:
     """Hint for a message of xDSL; a general one for an unknown message."""
+    if found := _NO_FORMAT.search(message):
+        return hint_of_unknown(found[1])
     for pattern, hint in _HINTS:
         if found := re.search(pattern, message):
             return hint.format(*found.groups())
