@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
+from tests.conftest import require_mlir_opt
 from tests.kernels import LANES, NUMPY, Execution
 
 Array = np.ndarray[Any, Any]
@@ -427,6 +429,15 @@ def test_in_numpy(name: str, execution: Execution) -> None:
 def test_on_the_device(name: str, execution: Execution) -> None:
     kernel = execution.bind(xt.parse(CASES[name].text())["kernel"])
     CASES[name].check(kernel[1,])
+
+
+@pytest.mark.parametrize("passes", [["--mlir-print-op-generic"], ["--canonicalize", "--cse"]], ids=str)
+@pytest.mark.parametrize("name", CASES)
+def test_as_mlir_opt_prints_it(name: str, passes: list[str]) -> None:
+    done = subprocess.run([require_mlir_opt(), *passes], input=CASES[name].text(), text=True, capture_output=True,
+                          check=False)
+    assert done.returncode == 0, done.stderr
+    CASES[name].check(NUMPY.bind(xt.parse(done.stdout)["kernel"])[1,])
 
 
 @pytest.mark.parametrize("name", CASES)
