@@ -128,7 +128,7 @@ class ExtractOp(IRDLOperation):
         verify_dynamic_index_list(static, self.dynamic_position, DYNAMIC_INDEX)
         rest = source.get_shape()[len(static):]
         wanted = vector_type(rest, source.element_type) if rest else source.element_type
-        if not static or result != wanted:
+        if (not static and source.get_shape()) or result != wanted:
             raise Invalid("XT3234", f"position {list(static)} of {source} holds no {result}\nwrite {wanted}")
 
 

@@ -164,7 +164,11 @@ def _transfer_write(machine: Interpreter, operation: ops.TransferWriteOp, operan
     full = np.broadcast_shapes(np.shape(chosen), np.shape(value), *(coordinate.shape for coordinate in coordinates))
     mask = np.broadcast_to(chosen, full)
     at = tuple(np.broadcast_to(coordinate, full)[mask] for coordinate in coordinates)
-    array[at] = to_storage(np.broadcast_to(value, full)[mask], array.dtype)
+    written = to_storage(np.broadcast_to(value, full)[mask], array.dtype)
+    if array.ndim:
+        array[at] = written
+    elif written.size:  # memory of no dimension has one element
+        array[()] = written[-1]
 
 
 def _type_cast(machine: Interpreter, operation: ops.TypeCastOp, operands: Sequence[Any]) -> NDArray:

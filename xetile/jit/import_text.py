@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     UnregisteredOp,
     VectorType,
 )
+from xdsl.dialects.vector import InsertOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation
 from xdsl.utils.exceptions import VerifyException
@@ -59,7 +60,7 @@ from xetile.text.gpu_module import (
 from xetile.text.llvm import LLVMReader, converted
 from xetile.text.llvm.scales import scales_as_bytes
 from xetile.text.llvm.sg_maps import lower_sg_maps
-from xetile.text.parse_hints import hint_of, vector_expected
+from xetile.text.parse_hints import COMPARE, hint_of, hint_of_unknown, vector_expected
 from xetile.text.read_module import GENERATION, OLDER, V1Reader, from_v1, read_module
 
 _STRUCTURE = (func.FuncOp, func.ReturnOp, scf.ForOp, scf.IfOp, scf.YieldOp, scf.WhileOp, scf.ConditionOp)
@@ -258,10 +259,11 @@ def _check_sizes(operation: Operation) -> None:
 
 
 def _check_position(operation: Operation) -> None:
-    """Raise if an element or a part is extracted from behind the end of a vector."""
-    if not isinstance(operation, ExtractOp):
+    """Raise if an element or a part is extracted from behind the end of a vector, or put there."""
+    if not isinstance(operation, (ExtractOp, InsertOp)):
         return
-    sizes = operation.vector.type.get_shape()  # type: ignore[attr-defined]
+    vector = operation.vector if isinstance(operation, ExtractOp) else operation.dest
+    sizes = vector.type.get_shape()  # type: ignore[attr-defined]
     for position, size in zip(operation.static_position.get_values(), sizes, strict=False):
         if position not in (DYNAMIC_INDEX, *range(size)):
             raise TextError("XT2001", f"{operation.name}: position {position} is outside of a vector whose size is "
@@ -316,7 +318,8 @@ def _check_known(operation: Operation) -> None:
         raise TextError("XT2011", f"{operation.name}: it converts {counts[0]} values to {counts[1]}",
                         "convert one value to one", text_location(operation))
     if not isinstance(operation, (*_STRUCTURE, *THREADS)) and type(operation) not in SEMANTICS:
-        raise TextError("XT2011", f"{operation.name} cannot be a part of a kernel",
+        cure = hint_of_unknown(operation.name)
+        raise TextError("XT2011", f"{operation.name} cannot be a part of a kernel", cure if cure != COMPARE else
                         "write it with operations of xetile, arith, math, scf and gpu; docs/text.md lists what reads",
                         text_location(operation))
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntegerType, MemRefType, StringAttr, UnitAttr, VectorType
-from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, ParametrizedAttribute, Region, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import Parser
 from xdsl.utils.mlir_lexer import MLIRTokenKind
@@ -60,6 +60,7 @@ class Sketch:
         bare: attributes without a name, in order.
         types, results: types before and behind the arrow.
         spans: of each value.
+        regions: bodies, in the generic form.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Sketch:
     types: list[Attribute] = field(default_factory=list)
     results: list[Attribute] = field(default_factory=list)
     spans: dict[SSAValue, Any] = field(default_factory=dict)
+    regions: list[Region] = field(default_factory=list)
 
     def fail(self, code: str, message: str, hint: str, *operands: SSAValue) -> NoReturn:
         """Raise an error at the operation's name; ``operands`` become notes."""

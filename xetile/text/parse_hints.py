@@ -10,6 +10,21 @@ import re
 from xegpu.support.errors import UNREADABLE
 
 COMPARE = "kernel.lower(...).stages shows every stage of a kernel as text that reads back"
+_ELSEWHERE = {
+    "affine.": "mlir-opt --lower-affine makes arith and scf of it",
+    "linalg.": "mlir-opt vectorizes it: transform.structured.vectorize, or write vector.transfer_read and what follows",
+    "bufferization.": "mlir-opt --one-shot-bufferize makes memrefs of tensors",
+    "tensor.": "mlir-opt --one-shot-bufferize makes memrefs of tensors",
+    "gpu.launch": "mlir-opt --gpu-launch-sink-index-computations --gpu-kernel-outlining makes a gpu.module of it",
+    "scf.parallel": "mlir-opt --gpu-map-parallel-loops --convert-parallel-loops-to-gpu makes gpu.launch of it, and "
+                    "--gpu-kernel-outlining a gpu.module of that; or write gpu.block_id",
+    "scf.forall": "mlir-opt --scf-forall-to-for makes scf.for of it; or write gpu.block_id",
+    "memref.global": "write arith.constant dense<...> : vector<...>, or pass an array",
+    "memref.get_global": "write arith.constant dense<...> : vector<...>, or pass an array",
+    "vector.print": "store the vector to an array, and look at that",
+}
+"""What makes operations that are read of those of a dialect, or of one operation, that are not."""
+_NO_FORMAT = re.compile(r"^Operation (\S+) does not have a custom format")
 _HINTS = (
     (r"^Expected '(\W+)'", "write {0} here, and what belongs behind it"),
     (r"^'(\S+)' expected", "write {0} here, or a comma if there is more"),
@@ -35,6 +50,11 @@ _OPERAND = re.compile(r"^operand '(\w+)' at position \d+ does not verify")
 _LOADED = (("!xegpu.tensor_desc", "load its block first: xegpu.load_nd"),
            ("!xetile.tile", "load it first: xetile.load_tile"),
            ("memref", "describe a block of the array, and load that"))
+
+
+def hint_of_unknown(name: str) -> str:
+    """Hint for an operation of an unknown name."""
+    return next((hint for dialect, hint in _ELSEWHERE.items() if name.startswith(dialect)), COMPARE)
 
 
 def is_miscounted(message: str) -> bool:
@@ -69,6 +89,8 @@ def reworded(message: str, word: str) -> tuple[str, str, str]:
 
 def hint_of(message: str) -> str:
     """Hint for a message of xDSL; a general one for an unknown message."""
+    if found := _NO_FORMAT.search(message):
+        return hint_of_unknown(found[1])
     for pattern, hint in _HINTS:
         if found := re.search(pattern, message):
             return hint.format(*found.groups())

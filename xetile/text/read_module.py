@@ -116,7 +116,7 @@ def read_module(text: str, name: str) -> tuple[ModuleOp, Reader]:
     _check_lengths(text, name)
     reader: Reader | None = None
     try:
-        reader = (LLVMReader if is_llvm(text) else V1Reader if is_v1(text) else Reader)(text, name)
+        reader = (V1Reader if is_v1(text) else LLVMReader if is_llvm(text) else Reader)(text, name)
         module = reader.parse_module()
     except TextError:
         raise

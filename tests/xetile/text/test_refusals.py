@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import xetile as xt
@@ -148,3 +150,17 @@ gpu.module @m {{
   }}
 }}""", "kernel.mlir")
     assert "kernel.mlir:8" in str(caught.value)
+
+
+@pytest.mark.parametrize(("line", "cure"), [
+    ("gpu.launch blocks(%x, %y, %z) in (%a = %0, %b = %0, %c = %0) threads(%u, %v, %w) in (%d = %0, %e = %0, %f = %0) {"
+     "gpu.terminator }", "--gpu-kernel-outlining"),
+    ("scf.parallel (%i) = (%0) to (%0) step (%0) { }", "--convert-parallel-loops-to-gpu"),
+    ("scf.forall (%i) in (8) { }", "--scf-forall-to-for"),
+    ("%g = memref.get_global @t : memref<16xf32>", "dense<...>"),
+    ("%i = affine.min affine_map<(d0) -> (d0, 8)>(%0)", "--lower-affine"),
+])
+def test_what_mlir_opt_makes_of_it(line: str, cure: str) -> None:
+    """An operation that is not read, and is made others that are, names the pass that does so."""
+    with pytest.raises(xt.TextError, match=re.escape(cure)):
+        xt.parse(f"func.func @kernel() {{\n  %0 = arith.constant 8 : index\n  {line}\n  return\n}}")

@@ -263,3 +263,24 @@ def _math_before_last_load(text: str) -> int:
     asm = str(xt.parse(text)["separate"].lower(spec, spec, spec, target="pvc").isa()).splitlines()
     loads = [i for i, line in enumerate(asm) if re.search(r"\bload_block2d|\bload\.ugm", line)]
     return sum("math." in line for line in asm[:max(loads)])
+
+
+OFFSETS_IN_BRACKETS = """
+func.func @kernel(%A: memref<64x64xf32>) {
+  %0 = arith.constant 8 : index
+  %t = xegpu.create_nd_tdesc %A[%0, %0] {mode = vc} : memref<64x64xf32> -> !xegpu.tensor_desc<8x16xf32>
+  %v = xegpu.load_nd %t {mode = vc} : !xegpu.tensor_desc<8x16xf32> -> vector<8x16xf32>
+  %w = arith.addf %v, %v : vector<8x16xf32>
+  xegpu.store_nd %w, %t {mode = vc} : vector<8x16xf32>, !xegpu.tensor_desc<8x16xf32>
+  return
+}
+"""
+
+
+def test_offsets_in_brackets_are_of_this_generation_where_there_is_a_mode() -> None:
+    """mlir-extensions wrote them so; LLVM's form has no mode."""
+    a = np.arange(64 * 64, dtype=np.float32).reshape(64, 64)
+    expected = a.copy()
+    expected[8:16, 8:24] *= 2
+    xt.parse(OFFSETS_IN_BRACKETS)["kernel"].on("numpy:xegpu", target="pvc")[1,](a)
+    np.testing.assert_array_equal(a, expected)

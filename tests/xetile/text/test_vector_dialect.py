@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import xetile as xt
+from tests.conftest import require_mlir_opt
 from tests.kernels import LANES, NUMPY, Execution
 
 Array = np.ndarray[Any, Any]
@@ -337,6 +339,33 @@ CASES: dict[str, Case] = {
 }
 
 
+CASES["factors of sums that are extended"] = Case(f"""
+    LOAD %v A 8x32
+    LOAD %w B 32x16
+    %a = arith.extsi %v : vector<8x32xi8> to vector<8x32xi32>
+    %b = arith.extsi %w : vector<32x16xi8> to vector<32x16xi32>
+    %z = arith.constant dense<3> : vector<8x16xi32>
+    {_contract(("(m, n, k) -> (m, k)", "(m, n, k) -> (k, n)", "(m, n, k) -> (m, n)"), "ppr",
+               "vector<8x32xi32>, vector<32x16xi32> into vector<8x16xi32>")}
+    WRITE %r 8x16""".replace("LOAD %w B 32x16", """
+    %w = vector.transfer_read %B[%0, %1, %3], %p {permutation_map = affine_map<(x, y, z) -> (z, y)>}
+        : memref<4x20x37xi8>, vector<32x16xi8>"""),
+    lambda a, b, n: _at(a, 8, 32) @ _at(b, 16, 32).T + 3, "i8", "i32")
+CASES["few sums, few columns"] = Case(f"""
+    LOAD %a A 2x8x4
+    LOAD %b B 2x4x8
+    LOAD %z A 2x8x8
+    {_contract(_BATCH, "pppr", "vector<2x8x4xf32>, vector<2x4x8xf32> into vector<2x8x8xf32>")}
+    WRITE %r 2x8x8""", lambda a, b, n: _at(a, 2, 8, 4) @ _at(b, 2, 4, 8) + _at(a, 2, 8, 8))
+CASES["a masked read of a view"] = Case("""
+    %s = memref.subview %A[1, %n, 2] [1, %n, %5] [1, 1, 1]
+        : memref<4x20x37xf32> to memref<?x?xf32, strided<[37, 1], offset: ?>>
+    %m = vector.create_mask %n, %5 : vector<8x16xi1>
+    %v = vector.mask %m { vector.transfer_read %s[%0, %0], %p {in_bounds = [true, true]}
+        : memref<?x?xf32, strided<[37, 1], offset: ?>>, vector<8x16xf32> } : vector<8x16xi1> -> vector<8x16xf32>
+    WRITE %v 8x16""", lambda a, b, n: np.nan_to_num(_masked(a[1, n:n + 8, 2:18], n, 5)))
+
+
 def _parts(a: Array, b: Array) -> Array:
     x, r = a[1:3, 2:5, 4:12], b.copy()
     r[2:4, 0:3, 3:11] = x
@@ -402,6 +431,15 @@ def test_on_the_device(name: str, execution: Execution) -> None:
     CASES[name].check(kernel[1,])
 
 
+@pytest.mark.parametrize("passes", [["--mlir-print-op-generic"], ["--canonicalize", "--cse"]], ids=str)
+@pytest.mark.parametrize("name", CASES)
+def test_as_mlir_opt_prints_it(name: str, passes: list[str]) -> None:
+    done = subprocess.run([require_mlir_opt(), *passes], input=CASES[name].text(), text=True, capture_output=True,
+                          check=False)
+    assert done.returncode == 0, done.stderr
+    CASES[name].check(NUMPY.bind(xt.parse(done.stdout)["kernel"])[1,])
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_goes_round(name: str) -> None:
     module = xt.parse(CASES[name].text())
@@ -417,3 +455,47 @@ def test_hundreds_of_parts() -> None:
     case = Case("LOAD %r0 A 8x16\nLOAD %w B 16\n" + "\n".join(lines) + "\nWRITE %r300 8x16",
                 lambda a, b, n: np.tile(_at(b, 16), (8, 1)))
     case.check(LANES[0].bind(xt.parse(case.text())["kernel"])[1,])
+
+
+MISTAKES = {
+    "insert behind the end": ("%x = vector.insert %p, %v[0, 20] : f32 into vector<8x16xf32>", "XT2001"),
+    "another dialect": ("%x = affine.apply affine_map<(d0) -> (d0 + 1)>(%n)", "XT2006"),
+    "a condition of an element": ("%e = vector.extract %v[1, 2] : f32 from vector<8x16xf32>\n"
+                                  "%b = arith.cmpf ogt, %e, %p : f32\nscf.if %b { }", "XT2620"),
+    "an index of an element": ("%e = vector.extract %v[1, 2] : f32 from vector<8x16xf32>\n"
+                               "%i = arith.fptosi %e : f32 to i32\n%j = arith.index_cast %i : i32 to index\n"
+                               "%w = vector.load %B[%0, %0, %j] : memref<4x20x37xf32>, vector<16xf32>", "XT2620"),
+    "another permutation": ("%x = vector.transpose %v, [0, 0] : vector<8x16xf32> to vector<8x8xf32>", "XT3223"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes(name: str) -> None:
+    body, code = MISTAKES[name]
+    with pytest.raises(xt.XeError) as error:
+        xt.parse(Case(f"LOAD %v A 8x16\n{body}", lambda a, b, n: a).text())
+    assert error.value.code == code
+    if name == "another dialect":
+        assert "--lower-affine" in str(error.value)
+
+
+WITHOUT_DIMENSIONS = """
+func.func @kernel(%A: memref<f32>, %B: memref<16xf32>) {
+  %0 = arith.constant 0 : index
+  %z = arith.constant 0.0 : f32
+  %v = vector.transfer_read %B[%0], %z : memref<16xf32>, vector<16xf32>
+  %s = vector.transfer_read %A[], %z : memref<f32>, vector<f32>
+  %e = vector.extract %s[] : f32 from vector<f32>
+  %r = vector.reduction <add>, %v, %e : vector<16xf32> into f32
+  %w = vector.broadcast %r : f32 to vector<f32>
+  vector.transfer_write %w, %A[] : vector<f32>, memref<f32>
+  return
+}
+"""
+
+
+@pytest.mark.parametrize("execution", [*HERE, PVC], ids=str)
+def test_memory_without_dimensions(execution: Execution) -> None:
+    a, b = np.array(5, np.float32), np.arange(16, dtype=np.float32)
+    execution.bind(xt.parse(WITHOUT_DIMENSIONS)["kernel"])[1,](a, b)
+    assert a == 5 + b.sum()

@@ -25,7 +25,8 @@ def flat(array: NDArray) -> tuple[NDArray, int]:
     steps = [stride // array.itemsize for stride in array.strides]
     reach = [(size - 1) * step for size, step in zip(array.shape, steps, strict=True)]
     first = -sum(distance for distance in reach if distance < 0)
-    ascending = array[tuple(slice(None, None, -1 if step < 0 else 1) for step in steps)]
+    upwards: tuple[Any, ...] = tuple(slice(None, None, -1 if step < 0 else 1) for step in steps)
+    ascending = array[(*upwards, ...)]  # of no dimension, too, a view
     length = sum(map(abs, reach)) + 1
     return strided(ascending, (length,), (array.itemsize,)), first
 

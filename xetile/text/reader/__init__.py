@@ -35,7 +35,7 @@ from xetile.dialect.types import CacheHintAttr, TileAttr, TileEncoding, TileType
 from xetile.text import index_ops, memref_ops, other_dialects, xegpu_ops, xetile_ops
 from xetile.text.gpu_module import Launch, has_kernels, joined, launches, skip_host_function
 from xetile.text.grammar import Bits16Type, Custom
-from xetile.text.parse_hints import COMPARE
+from xetile.text.parse_hints import COMPARE, hint_of_unknown
 from xetile.text.reader.dense_literals import DenseLiteralParser
 from xetile.text.reader.generic_form import DECLARED, SKETCHED, complete, read_barrier_scope, sketched
 from xetile.text.reader.lexer import Lexer
@@ -241,9 +241,10 @@ class Reader(LocationParser, DenseLiteralParser):
             return super()._get_op_by_name(name)
         except ParseError:
             known = [*(operation.name for operation in self.ctx.loaded_ops), *self.readers]
-            near = difflib.get_close_matches(name, known, 1, 0.7)
+            hint = hint_of_unknown(name)
+            near = difflib.get_close_matches(name, known, 1, 0.7) if hint == COMPARE else []
             raise TextError("XT2006",
-                            f"there is no operation {spelled}", f"did you mean {near[0]}?" if near else COMPARE,
+                            f"there is no operation {spelled}", f"did you mean {near[0]}?" if near else hint,
                             self.location_of(start, start + len(spelled))) from None
 
     def parse_punctuation(self, punctuation: Any, context_msg: str = "") -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i32
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation
 
 from xegpu.interop.llvm.dialect.gather_scatter import LoadOp, StoreOp
@@ -37,8 +37,8 @@ _SEGMENTS = "operandSegmentSizes"
 
 DECLARED: dict[str, type[Operation]] = {MultiReductionOp.name: MultiReductionOp, **vector_rules.DECLARED}
 """Classes of operations that the reader's dialects lack, as their custom form is read by a rule."""
-SKETCHED = {**dict.fromkeys(("vector.transfer_read", "vector.transfer_write", "vector.contract"),
-                            supervector.of_sketch), **dict.fromkeys(vector_rules.RULES, vector_rules.of_sketch)}
+SKETCHED = {**dict.fromkeys(("vector.transfer_read", "vector.transfer_write", "vector.contract", "memref.store"),
+                            supervector.of_sketch), **dict.fromkeys(vector_rules.OF_PARTS, vector_rules.of_sketch)}
 """Operations of MLIR that rules make others of, of their parts."""
 
 
@@ -49,12 +49,14 @@ def sketched(parser: Any, custom: Custom) -> type[Any]:
 
         @staticmethod
         def create(operands: Sequence[SSAValue], result_types: Sequence[Attribute],
-                   properties: Mapping[str, Attribute], attributes: Mapping[str, Attribute], **_: Any) -> Operation:
+                   properties: Mapping[str, Attribute], attributes: Mapping[str, Attribute],
+                   regions: Sequence[Region] = (), **_: Any) -> Operation:
             """The operation of the parts."""
             parts = {name: value for name, value in {**properties, **attributes}.items()
                      if name not in (_SEGMENTS, *_FLAGS)}
             return SKETCHED[custom.name](Sketch(custom.name, parser, custom.span, list(operands),
-                                                    attributes=parts, results=list(result_types)))
+                                                    attributes=parts, results=list(result_types),
+                                                 regions=list(regions)))
 
     return Sketched
 

@@ -23,7 +23,7 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.traits import Pure
+from xdsl.traits import IsTerminator, Pure
 
 from xegpu.ir.traits import ReadsMemory, WritesMemory
 from xegpu.mlir.vector import VECTOR, IntegersAttr, integers, shape_of, shape_of_type, values_of
@@ -200,3 +200,13 @@ class GeneralContractOp(IRDLOperation):
         if self.acc.type != self.result.type:
             raise Invalid("XT2350", f"the accumulator is {self.acc.type}, and the result {self.result.type}\n"
                           "give both the same type")
+
+
+@irdl_op_definition
+class YieldOp(IRDLOperation):
+    """``vector.yield``: what the body of a ``vector.mask`` gives."""
+
+    name = "vector.yield"
+    results_ = var_operand_def()
+    assembly_format = "($results_^ `:` type($results_))? attr-dict"
+    traits = traits_def(IsTerminator())

@@ -8,11 +8,11 @@ one with a mask.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, MemRefType, VectorType, i1
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, IntegerAttr, MemRefType, VectorType, i1
 from xdsl.dialects.vector import BroadcastOp, CombiningKindAttr, CombiningKindFlag, CreateMaskOp, ReductionOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -20,7 +20,15 @@ from xegpu.interop.llvm.dialect.vector import ConstantMaskOp, DeinterleaveOp, In
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.arith import SelectOp
 from xegpu.mlir.combining_kind import neutral
-from xegpu.mlir.vector import InsertStridedSliceOp, ShapeCastOp, TransposeOp, shape_of, shape_of_type, values_of
+from xegpu.mlir.vector import (
+    InsertStridedSliceOp,
+    ShapeCastOp,
+    TransposeOp,
+    integers,
+    shape_of,
+    shape_of_type,
+    values_of,
+)
 from xegpu.support.lookahead import next_token
 from xetile.dialect.permutation_map import minor_identity
 from xetile.dialect.supervector import ContractOp, TransferReadOp, TransferWriteOp
@@ -36,6 +44,7 @@ from xetile.text.vector.ops import (
     ScatterOp,
     StepOp,
     ToElementsOp,
+    YieldOp,
 )
 from xetile.text.vector.supervector import masked_read, masked_write
 
@@ -159,15 +168,34 @@ _BEHIND_COMMA = (_load, _from_elements)
 
 def of_sketch(sketch: Sketch) -> Operation:
     """Operation of the parts of one, which were read in the generic form."""
-    return RULES[sketch.name](sketch)
+    return {**RULES, **_OF_PARTS}[sketch.name](sketch)
 
 
 def _transpose(parser: Any, span: Any) -> Operation:
     operation = TransposeOp.parse(parser)
-    if values_of(operation.permutation) == (1, 0):
-        return operation
-    return PermuteOp.create(operands=[operation.source], result_types=[operation.result.type],
-                            properties={"permutation": operation.permutation}, attributes=operation.attributes)
+    return _permuted(operation.source, operation.result.type, values_of(operation.permutation), operation.attributes)
+
+
+def _permuted(source: SSAValue, result: Attribute, order: Sequence[int], attributes: Mapping[str, Attribute]) \
+        -> Operation:
+    kind = TransposeOp if [*order] == [1, 0] else PermuteOp
+    return kind.create(operands=[source], result_types=[result], properties={"permutation": integers(order)},
+                       attributes=attributes)
+
+
+def _transpose_of_parts(sketch: Sketch) -> Operation:
+    order = sketch.take("permutation")
+    if len(sketch.operands) != 1 or len(sketch.results) != 1 or not isinstance(order, DenseArrayBase):
+        sketch.fail("XT2042", "it takes a vector, and a permutation", "write <{permutation = array<i64: 1, 0>}>")
+    return _permuted(sketch.operands[0], sketch.results[0], [int(axis) for axis in order.get_values()],
+                     sketch.attributes)
+
+
+def _insert_of_parts(sketch: Sketch) -> Operation:
+    if len(sketch.operands) != 2:
+        sketch.fail("XT2042", "it takes a part and a vector", "write (%part, %whole) <{offsets = [0, 4], ...}>")
+    source, dest = sketch.operands
+    return _inserted(sketch.parser, sketch.span, source, dest, sketch.attributes)
 
 
 def _insert_strided_slice(parser: Any, span: Any) -> Operation:
@@ -182,13 +210,18 @@ def _insert_strided_slice(parser: Any, span: Any) -> Operation:
     dest = parser.resolve_operand(names[1], parser.parse_type())
     if parser.parse_optional_keyword("to"):
         parser.parse_type()
+    return _inserted(parser, span, source, dest, attributes)
+
+
+def _inserted(parser: Any, span: Any, source: SSAValue, dest: SSAValue, attributes: dict[str, Attribute]) -> Operation:
+    """A part put into a vector, as one of the same rank."""
     offsets, strides = attributes.pop("offsets", ArrayAttr([])), attributes.pop("strides", None)
     rank, own = len(shape_of_type(dest.type)), len(shape_of_type(source.type))
     if own < rank:
         cast = ShapeCastOp(source, [*[1] * (rank - own), *shape_of(source)])
         parser.insert_before(cast)
         source = cast.result
-    if strides is not None and any(stride != 1 for stride in values_of(strides)):
+    if isinstance(strides, ArrayAttr) and any(stride != 1 for stride in values_of(strides)):
         fail(parser, "XT3221", f"strides = {list(values_of(strides))} put elements where they are not adjacent",
              "write strides of 1", span)
     operation = InsertStridedSliceOp.build(
@@ -240,12 +273,13 @@ def _project(sketch: Sketch, mask: SSAValue, axes: tuple[int | None, ...], shape
 def _masked(sketch: Sketch, operation: Operation, mask: SSAValue) -> Operation:
     """An operation under a mask."""
     if isinstance(operation, TransferReadOp):
-        if operation.padding is None:
-            operation = TransferReadOp(
-                operation.source, list(operation.indices), operation.result.type, operation.permutation,  # type: ignore
-                _number(sketch, 0, operation.result.type.element_type))  # type: ignore[attr-defined]
-            return masked_read(sketch, operation, mask, inside=True)
-        return masked_read(sketch, operation, mask)
+        if operation.padding is not None:
+            return masked_read(sketch, operation, mask)
+        padding = _number(sketch, 0, operation.result.type.element_type)  # type: ignore[attr-defined]
+        padded = TransferReadOp(operation.source, list(operation.indices), operation.result.type,  # type: ignore
+                                operation.permutation, padding)
+        operation.erase()
+        return masked_read(sketch, padded, mask, inside=True)
     if isinstance(operation, TransferWriteOp):
         return masked_write(sketch, operation, mask, inside=operation.in_bounds is not None)
     if isinstance(operation, (MultiReductionOp, ReductionOp)):
@@ -265,6 +299,27 @@ def _masked(sketch: Sketch, operation: Operation, mask: SSAValue) -> Operation:
         sketch.fail("XT2351", f"{operation.name} has no mask",
                     "mask transfers, gathers, reductions or contractions, or choose with arith.select")
     return operation
+
+
+def _mask_of_parts(sketch: Sketch) -> Operation:
+    """``vector.mask`` in the generic form: its operation, and what that takes, go before it."""
+    body = list(sketch.regions[0].block.ops) if len(sketch.regions) == 1 and sketch.operands else []
+    if len(body) < 2 or not isinstance(body[-1], YieldOp):
+        sketch.fail("XT2351", "it has no operation", "write one that has a mask, and vector.yield of its results")
+    *before, operation, end = body
+    masked = [(value.owner, value) for value in end.operands]
+    for each in reversed(body):
+        each.detach()  # type: ignore[no-untyped-call]
+    end.drop_all_references()
+    for each in before:
+        sketch.parser.insert_before(each)
+    if masked and (masked[0][0] is not operation or len(masked) > 1):
+        sketch.fail("XT2351", "it yields something else than its operation gives", "yield the result of the operation")
+    result = _masked(sketch, operation, sketch.operands[0])
+    if len(sketch.operands) < 2:
+        return result
+    sketch.parser.insert_before(result)
+    return SelectOp(sketch.operands[0], result.results[0], sketch.operands[1])
 
 
 def _mask(parser: Any, span: Any) -> Operation:
@@ -299,10 +354,16 @@ def _mask(parser: Any, span: Any) -> Operation:
 
 
 DECLARED: dict[str, type[Operation]] = {
-    kind.name: kind for kind in (StepOp, ConstantMaskOp, InterleaveOp, DeinterleaveOp)}
+    kind.name: kind for kind in (StepOp, ConstantMaskOp, InterleaveOp, DeinterleaveOp, YieldOp)}
 """Classes of operations that xDSL lacks, which parse themselves."""
 _SPELLED: dict[str, Callable[[Any, Any], Operation]] = {
     "vector.transpose": _transpose, "vector.insert_strided_slice": _insert_strided_slice, "vector.mask": _mask}
+_OF_PARTS: dict[str, Callable[[Sketch], Operation]] = {
+    "vector.mask": _mask_of_parts, "vector.transpose": _transpose_of_parts,
+    "vector.insert_strided_slice": _insert_of_parts}
+"""Rules of the generic form of operations whose custom form is spelled otherwise than the grammar's."""
+OF_PARTS = (*RULES, *_OF_PARTS)
+"""Names of operations that are read by rules in the generic form, too."""
 NAMES = (*RULES, *DECLARED, *_SPELLED)
 """Names of operations that are read here."""
 

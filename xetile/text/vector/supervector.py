@@ -9,24 +9,31 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AffineMapAttr,
     ArrayAttr,
     DictionaryAttr,
     IntegerAttr,
+    IntegerType,
     MemRefType,
     StringAttr,
     UnitAttr,
     VectorType,
+    bf16,
+    f16,
+    f32,
     i1,
+    i32,
 )
 from xdsl.dialects.memref import LoadOp, StoreOp, SubviewOp
 from xdsl.dialects.vector import BroadcastOp, CombiningKindAttr
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.type import get_element_type_or_self
 
 from xegpu.dialect.scalar import LoadScalarOp
-from xegpu.mlir.arith import SelectOp
+from xegpu.mlir.arith import ExtSIOp, SelectOp
 from xegpu.mlir.vector import ShapeCastOp
 from xetile.dialect.contract import ITERATORS, MATMUL, is_product
 from xetile.dialect.permutation_map import Permutation, map_of_permutation, minor_identity, permutation_of
@@ -44,6 +51,8 @@ from xetile.text.operand_parser import map_of_attribute, verified
 from xetile.text.vector.ops import IN_VIEW, GeneralContractOp, PermuteOp
 
 _T = TypeVar("_T")
+_EXTENDED = ((bf16, f32), (f16, f32), (IntegerType(8), i32))
+"""Element types of factors, and of their extensions, whose products are the same in every sum."""
 Rule = Callable[[Sketch], Operation]
 
 
@@ -220,12 +229,24 @@ def _contract(sketch: Sketch) -> Operation:
     wg_map = map_of_attribute(sketch, sketch.take("wg_map"))
     sketch.finish("indexing_maps", "iterator_types", "kind", "wg_map")
     lhs, rhs, *acc = sketch.operands
+    lhs, rhs = _unextended(lhs, rhs)
     if wg_map is None and acc and len(maps) == 3 and not is_product([_permuted(sketch, map_) for map_ in maps], names):
         return GeneralContractOp.build(
             operands=[lhs, rhs, acc[0]], result_types=[sketch.results[0]],
             properties={"indexing_maps": maps, "iterator_types": ArrayAttr([StringAttr(kind) for kind in names])})
     result = _vector(sketch, sketch.results[0])
     return ContractOp(lhs, rhs, acc[0] if acc else None, result, list(maps), names, wg_map)
+
+
+def _unextended(lhs: SSAValue, rhs: SSAValue) -> tuple[SSAValue, SSAValue]:
+    """Operands of a contraction before both are extended: matrix engines extend exactly what they multiply."""
+    kinds = {type(lhs.owner), type(rhs.owner)}
+    if kinds not in ({arith.ExtFOp}, {ExtSIOp}):
+        return lhs, rhs
+    sources = lhs.owner.operands[0], rhs.owner.operands[0]  # type: ignore[union-attr]
+    elements = [(get_element_type_or_self(source.type), get_element_type_or_self(wide.type))
+                for source, wide in zip(sources, (lhs, rhs), strict=True)]
+    return sources if elements[0] == elements[1] in _EXTENDED else (lhs, rhs)
 
 
 def _subview(sketch: Sketch) -> Operation:

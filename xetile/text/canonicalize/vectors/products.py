@@ -24,6 +24,11 @@ from xetile.text.canonicalize.vectors.flattener import ONE, VectorFlattener, ele
 from xetile.text.canonicalize.vectors.moves import permuted, stacked
 from xetile.text.vector.ops import GeneralContractOp, OuterProductOp
 
+_LANES = 16
+"""Columns of the smallest product, and the numbers that it sums in steps, on devices with a matrix engine."""
+_MOST_OUTER = 64
+"""Numbers to sum, up to which a product that is no multiple of these is one of columns by rows."""
+
 
 def _reduced(rewriter: VectorFlattener, kind: str, value: SSAValue, shape: Sequence[int],
              axes: Sequence[int]) -> SSAValue:
@@ -125,12 +130,15 @@ def _contract(rewriter: VectorFlattener, operation: GeneralContractOp) -> None:
 
 
 def _product(rewriter: VectorFlattener, a: SSAValue, b: SSAValue, acc: SSAValue) -> SSAValue:
-    """Product of two matrices; with one column, sums of products, for which no instruction is wide enough."""
+    """Product of two matrices; of those that no instruction is small enough for, sums of products."""
     type_ = acc.type
     assert isinstance(type_, VectorType)
-    if shape_of(b)[1] > 1:
+    deep, wide = shape_of(b)
+    if wide > 1 and (deep > _MOST_OUTER or not (deep % _LANES or wide % _LANES)):
         return rewriter.emit(TileMmaOp(a, b, acc, type_))
     verify_product_types(a.type, b.type, type_)
+    if wide > 1:
+        return _outer_products(rewriter, a, b, acc)
     row = rewriter.transposed(b)
     if shape_of(a)[0] > 1:
         row = rewriter.emit(TileBroadcastOp(row, shape_of(a), [0]))
@@ -139,6 +147,22 @@ def _product(rewriter: VectorFlattener, a: SSAValue, b: SSAValue, acc: SSAValue)
     products = rewriter.emit(arith.MulfOp(left, right) if is_float else arith.MuliOp(left, right))
     sums = rewriter.emit(TileReduceOp("add", products, (1,)))
     return rewriter.emit(combined("add", sums, acc))
+
+
+def _outer_products(rewriter: VectorFlattener, a: SSAValue, b: SSAValue, acc: SSAValue) -> SSAValue:
+    """Sum of the products of each column of A by its row of B."""
+    assert isinstance(acc.type, VectorType)
+    element, (high, deep), wide = acc.type.element_type, shape_of(a), shape_of(b)[1]
+    a, b = (_widened(rewriter, value, element) for value in (a, b))
+    for k in range(deep):
+        column, row = rewriter.slice(a, (0, k), (high, 1)), rewriter.slice(b, (k, 0), (1, wide))
+        column = rewriter.emit(TileBroadcastOp(column, (high, wide), [1]))
+        row = rewriter.emit(TileBroadcastOp(row, (high, wide), [0])) if high > 1 else row
+        if of_mlir(element).is_float:
+            acc = rewriter.emit(math.FmaOp(column, row, acc))
+        else:
+            acc = rewriter.emit(arith.AddiOp(rewriter.emit(arith.MuliOp(column, row)), acc))
+    return acc
 
 
 def _widened(rewriter: VectorFlattener, value: SSAValue, element: Attribute) -> SSAValue:
