@@ -172,7 +172,7 @@ def test_the_readme_names_every_extra() -> None:
 
 
 def test_the_tutorial_has_the_examples_kernel() -> None:
-    """It is the same kernel, so that what the tutorial explains is what the example runs."""
+    """The tutorial explains the kernel that the example runs."""
     def steps(text: str) -> list[str]:
         source = text[text.index("def gemm("):].split("\n\n\n")[0].partition("```")[0]
         (function,) = ast.parse(source.replace("accumulator", "xt.f32")

@@ -59,7 +59,7 @@ def test_a_code_is_in_the_form_of_one() -> None:
 @pytest.mark.parametrize(("area", "section"), [pytest.param(area, section, id=section.code)
                                               for area in errors.areas() for section in area.explanations])
 def test_a_section(area: errors.Area, section: errors.Explanation) -> None:
-    """It has a title, an explanation, and the message that is really given."""
+    """Each section has a title, an explanation, and the message that its program raises."""
     assert re.match(r"## XT\d{4} [^\s#][^\n]{3,90}[^.\n]\n\n[^\n<#]{20}", section.text), "a title, then an explanation"
     assert section.text.count("<!-- message -->") >= 1
     now = update.refresh_section(section, FOLDER / f"{area.name}.md")

@@ -172,7 +172,7 @@ def _values(items: Sequence[pytest.Item], of: Callable[[pytest.Item], str], name
 
 
 def test_every_feature_runs_in_each_of_its_executions(request: pytest.FixtureRequest) -> None:
-    """Of what was collected here: each function that is in the default run, and each file."""
+    """Among the cases collected here: each function of the default run, and each file."""
     def function(item: pytest.Item) -> str:
         return item.nodeid.partition("[")[0]
 

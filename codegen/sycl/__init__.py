@@ -114,7 +114,7 @@ def _either(alone: Sequence[str], with_headers: Sequence[str]) -> str:
 
 
 def _addresses(source: Source) -> str:
-    """Comment on the option that widens addresses: that it is needed, or for which arrays it would be."""
+    """Comment on the option that widens addresses: that it is needed, or for which arrays it would be needed."""
     arrays = "Its arrays have elements before their pointers, or 4 GB behind them: build it with" \
         if LARGE_BUFFERS in source.options else \
         "For an array with elements before its pointer, as a reversed one has, or 4 GB behind it, add"

@@ -56,7 +56,7 @@ def _lane_map(lanes: LaneMap) -> SgMapAttr:
 
 
 def check_accumulator(first: SSAValue, acc: SSAValue | None, result: SSAValue) -> None:
-    """Verify that a product has the type of its accumulator, if there is one; ``first`` is its first operand."""
+    """Verify that a product has the type of its accumulator, if any; ``first`` is its first operand."""
     if acc is not None and acc.type != result.type:
         raise Invalid("XT3201", f"the accumulator is {acc.type} and the result {result.type}\n" + (
             "the accumulator is the last operand: write it behind A and B" if first.type == result.type else

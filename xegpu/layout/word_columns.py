@@ -58,7 +58,7 @@ class WordColumns:
 
     @property
     def step(self) -> int:
-        """Words from a region to the one that goes on with it in as many lanes more; 0 if it goes nowhere."""
+        """Distance in words to the region that continues this one in as many more lanes; 0 if there is none."""
         assert self.region is not None
         pitch, width, _ = self.region
         return len(self.offsets) // width * pitch

@@ -80,7 +80,7 @@ def allocate_attributions(entry: Block, count: int) -> None:
 
 
 def allocated_in_head(operation: Operation) -> list[Operation]:
-    """Allocations of a kernel that are its ``workgroup`` arrays: those at its start that have no location yet."""
+    """Allocations that are a kernel's ``workgroup`` arrays: those at its start without a location."""
     entry = operation.regions[0].first_block if isinstance(operation, GpuFuncOp) and operation.regions else None
     if entry is None:  # refused by the verifier
         return []

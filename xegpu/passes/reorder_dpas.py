@@ -115,7 +115,7 @@ def _stores_again(loop: scf.ForOp) -> bool:
 
 
 def _only_converts(loop: scf.ForOp) -> bool:
-    """Whether a loop multiplies blocks that it loads by operands of other types that it converts, and does no more."""
+    """Whether a loop only multiplies loaded blocks by operands that it converts from other types."""
     body = list(loop.body.block.ops)
     products = [operation for operation in body if isinstance(operation, DpasOp)]
     loaded = [{isinstance(root(operand).owner, LoadNdOp) for operand in operands}

@@ -92,7 +92,7 @@ class Rewriter(Builder):
         return yielded
 
     def _visit(self, operation: Operation) -> None:
-        """Rewrite one operation; what its rule makes of it may not verify, which is an error at its line."""
+        """Rewrite one operation; if the new operations do not verify, the error is at its line."""
         try:
             self.visit(operation)
         except Invalid as error:

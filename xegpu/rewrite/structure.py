@@ -25,8 +25,7 @@ _TERMINATORS: dict[type[Operation], tuple[type[Operation], ...]] = {
 
 
 def check_structure(name: str, module: ModuleOp) -> None:
-    """Check that every block ends in its terminator, that values are defined before their uses and in a region around
-    them, and that regions hand on as many values as their operation has, of its types.
+    """Check the structure of a module: terminators, dominance of uses by definitions, and types that regions yield.
 
     Args:
         name: the pass that made the module.

@@ -64,7 +64,7 @@ def verify(function: func.FuncOp, valid: Collection[Operation] = ()) -> None:
 
 
 def _check_isolated(operation: Operation, blocks: Collection[int]) -> None:
-    """Check that operands are defined in a block of these identities: those of the function, as far as it is walked.
+    """Check that operands are defined in one of these blocks, by identity: the function's blocks walked so far.
 
     The trait ``IsolatedFromAbove`` of xDSL climbs from each operand to the function, which takes four times as long.
     """

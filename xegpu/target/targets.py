@@ -171,7 +171,7 @@ class Target:
 
     @property
     def dpas_shapes(self) -> tuple[MmaShape, ...]:
-        """Shapes of its matrix engine; without one, those that the prelude emulates for its subgroups."""
+        """Shapes of its matrix engine; without one, the shapes that the prelude emulates for its subgroups."""
         own = tuple(form for form in self.mma_shapes if form.engine == "dpas")
         return own or _dpas_shapes(self.subgroup_size)
 

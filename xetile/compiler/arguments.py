@@ -20,7 +20,7 @@ _PACKAGES = ("xetile", "codegen", "xegpu")
 
 
 class AtTheCall:
-    """Context manager that locates errors at the line that called into this package; located ones get it as caller."""
+    """Context manager that locates errors at the caller's line; errors that have a location get it as their caller."""
 
     def __enter__(self) -> None:
         """Nothing to do."""

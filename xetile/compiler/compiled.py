@@ -377,7 +377,7 @@ class CompiledKernel:
         return live_bytes(only_function(self.legal))
 
     def tiles(self) -> func.FuncOp:
-        """The kernel of one subgroup, in tiles; as it was read where that is a later stage."""
+        """The kernel at subgroup level, on tiles; if it was read from text at a later stage, as it was read."""
         from xetile.compiler.pipeline import Options, steps
 
         passed = steps(self.module, Options.of(self.module, self.target, self.access))

@@ -132,7 +132,7 @@ def _filled(operation: InsertStridedSliceOp) -> WgMap | None:
 
 
 def sliced_map(operation: ExtractStridedSliceOp | InsertStridedSliceOp, source: WgMap) -> WgMap:
-    """Map of what slices a vector of map ``source``, or holds it as a slice; that map where blocks are no slices."""
+    """Map of a slice of a vector of map ``source``, or of a vector with such a slice; ``source`` for other blocks."""
     return source.sliced(shape_of(operation.source), shape_of(operation.result)) or source
 
 

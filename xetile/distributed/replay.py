@@ -56,7 +56,7 @@ def _undefined(dtype: np.dtype[Any]) -> Any:
 
 
 class _Rank:
-    """State of one rank: its buffers, the messages that wait for it, and its position in the schedule."""
+    """State of one rank: its buffers, pending messages, and position in the schedule."""
 
     def __init__(self, schedule: Schedule, a: NDArray, b: NDArray, c: NDArray) -> None:
         self.schedule, self.c, self.received, self.done = schedule, c, 0, False

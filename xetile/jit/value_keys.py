@@ -39,7 +39,7 @@ _COPIED_BYTES = 1 << 24
 
 
 class Identity:
-    """Key that equals only that of the same object, which it keeps alive, so that no other object gets its address."""
+    """Identity key of an object, which it keeps alive, so that no other object gets its address."""
 
     __slots__ = ("value",)
 

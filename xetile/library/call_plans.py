@@ -45,7 +45,7 @@ R = TypeVar("R")
 
 
 def planned(function: Callable[P, R]) -> Callable[P, R]:
-    """A library function that repeats its launches where it is called with dpnp arrays of a signature it had before.
+    """A library function that repeats its launches for dpnp arrays of a known signature.
 
     All that it does to arrays must be launches of kernels; memory for them is the result's, made like the first
     argument, or :class:`xetile.library.array_operands.Scratch`. A launch on what it allocates otherwise, or copies, is

@@ -72,7 +72,7 @@ def padded_copy(A: Any, P: Any, *, rows: int, columns: int, sg: tuple[int, int],
 
 @dataclass(frozen=True)
 class Memory:
-    """Array in memory, or a part of its matrices, as far as the time of reading or writing it depends on that.
+    """Description of an array in memory, or of a part of its matrices, for the model of the time to access it.
 
     Attributes:
         address: of the first element, modulo a cache line; None if it is not known.

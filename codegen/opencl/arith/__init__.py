@@ -112,7 +112,7 @@ def float_call(emitter: Emitter, operation: Operation) -> None:
 
 
 def _accurate_function(emitter: Emitter, name: str, body: str, width: int) -> str:
-    """Define a function that is shorter than Intel's and as accurate as it must be, and return its name."""
+    """Define a function that is shorter than Intel's within the documented error, and return its name."""
     types = {letter: vector_type(c_type, width) for letter, c_type in (("F", "float"), ("I", "int"), ("U", "uint"))}
     emitter.function(f"static {types['F']} {name}{width}({types['F']} v)\n{{{body.format(**types)}\n}}\n")
     return f"{name}{width}"

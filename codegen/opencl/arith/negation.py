@@ -99,8 +99,7 @@ def _negated(operation: Operation) -> int | None:
 
 
 def _meets_zero(emitter: Emitter, negation: SSAValue, negated: SSAValue) -> bool:
-    """Whether a negation is added to what may be zero, or chosen instead of what it negates, itself or what follows
-    from it.
+    """Whether a negation, or a value computed from it, is added to a possible zero or selected instead of its operand.
 
     Args:
         emitter: the emitter.
@@ -157,7 +156,7 @@ def _root(value: SSAValue) -> SSAValue:
 
 
 def _whole_root(value: SSAValue) -> SSAValue:
-    """The same, of a value that has the elements of no other one beside it, as those with inserted slices have."""
+    """The same, but only through operations with a single operand, not through insertions of slices."""
     while isinstance(owner := value.owner, (BroadcastOp, UnrealizedConversionCastOp, *_SAME_NUMBER)) and \
             len(owner.operands) == 1:
         value = owner.operands[0]

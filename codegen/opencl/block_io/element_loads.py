@@ -334,7 +334,7 @@ def _packed(pieces: list[str], type_: str, word: str) -> str:
 
 def _rows_read(block: WholeBlock, fragment: Fragment, *, contiguous: bool = False,
                interleave: str = "") -> Iterator[str]:
-    """Block reads of each row, or of ``contiguous`` rows as one, as wide as possible; then each word from its rows."""
+    """Block reads of each row, or of ``contiguous`` rows as one, as wide as possible; then each word is assembled."""
     bits, unit = block.row_bits, block.lanes.unit[1]
     rows, columns = block.shape
     together = rows if contiguous else 1

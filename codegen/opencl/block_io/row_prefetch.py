@@ -97,7 +97,7 @@ def _prefetches(emitter: Emitter, loop: scf.ForOp) -> Iterator[RowPrefetch]:
 
 
 def _merged(found: Sequence[RowPrefetch], lanes: int) -> list[RowPrefetch]:
-    """Prefetches, those of several steps at the same distances as one where there are lanes for all of them."""
+    """Prefetches; several at the same distances become one if there are lanes for all of them."""
     groups: dict[tuple[object, ...], list[RowPrefetch]] = {}
     for each in found:
         moved, still = (each.desc.row, each.desc.column)[::1 if each.axis == 0 else -1]

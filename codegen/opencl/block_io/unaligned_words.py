@@ -164,7 +164,7 @@ def read_aligned(run: WordRun, first: tuple[str, str]) -> Iterator[str]:
 
 
 def read_words(run: WordRun, pointer: str) -> str:
-    """Statement that reads a run of one row as one vector from a pointer to its first word."""
+    """Statement that loads a run of a row as one vector from a pointer to its first word."""
     return f"  const {vector_type('uint', run.width)} {run.name} = " + (
         f"*{pointer};" if run.width == 1 else f"vload{run.width}(0, {pointer});")
 

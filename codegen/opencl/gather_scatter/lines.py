@@ -164,7 +164,7 @@ def load_columns(emitter: Emitter, operation: ops.LoadColumnsOp) -> None:
 
 
 def _column_function(emitter: Emitter, dtype: DType, count: int) -> str:
-    """Define the function that loads as many words of a column as its length has, and zeros; returns its name."""
+    """Define the function that loads the words of a column up to its length, then zeros; return its name."""
     name, together = f"load_column_{dtype}_{count}", ops.WORD_BITS // dtype.bits
     words = [f"{LOAD}(words + {word}, length >= {(word + 1) * together}, 0u)" for word in range(count)]
     result = vector_type("uint", count)

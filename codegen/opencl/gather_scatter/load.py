@@ -56,7 +56,7 @@ def _row_words(emitter: Emitter, load: ops.LoadGatherOp) -> tuple[_Word, _Word] 
 
 
 def _batch(emitter: Emitter, first: ops.LoadGatherOp) -> list[ops.LoadGatherOp]:
-    """Gathers that follow each other and take all words of one variable as offsets, and of another as masks."""
+    """Consecutive gathers that together take all words of one variable as offsets, and of another as masks."""
     words, source = _row_words(emitter, first), emitter.values[first.desc].base
     if words is None or words[0].position or words[0].width not in (2, 4, 8, 16):
         return []

@@ -75,7 +75,7 @@ def _row(emitter: Emitter, tables: dict[str, str], value: str, like: Fragment) -
 
 def _fetched(emitter: Emitter, word: str, lanes: dict[int, int], lane: str, spread: int, *,
              is_word: bool) -> str:
-    """A word as lanes take it from others; without a shuffle where each has it.
+    """A word read from other lanes by a shuffle; by none if each lane reads its own.
 
     Args:
         emitter: the emitter.

@@ -374,7 +374,7 @@ def test_block_writes_stay_inside(queue: Any) -> None:
 
 
 def test_prefetches_do_nothing(queue: Any) -> None:
-    """They compile under every name; neither memory nor registers change."""
+    """Prefetch builtins compile under every name; neither memory nor registers change."""
     cases = block_cases("prefetch")
     program = build(queue, "".join(case.text for case in cases))
     rng = np.random.default_rng(4)

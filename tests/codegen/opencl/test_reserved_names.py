@@ -254,7 +254,7 @@ def {kernel}({a}, B, C):
 @pytest.mark.parametrize("place", range(3), ids=["kernel", "argument", "variable"])
 @pytest.mark.parametrize("target", ["dg2", "cpu"])
 def test_no_name_hides_a_helper_function(target: str, place: int) -> None:
-    """What an author calls as a function that the text needs is called otherwise in the text."""
+    """Arguments and variables named like a helper function of the text get another name there."""
     require_device()
     rng = np.random.default_rng(7)
     A, B = (rng.integers(-8, 9, shape).astype(np.float16) for shape in ((45, 13), (13, 15)))

@@ -189,7 +189,7 @@ def test_options_by_the_name_that_a_driver_knows(backend: str, options: str, mon
 
 @pytest.mark.parametrize("target", ["pvc", "cpu"])
 def test_a_cpu_divides_as_exactly(target: str) -> None:
-    """It has no register modes."""
+    """A CPU rounds divisions as a GPU does, and has no register modes."""
     options = queue_program(large_quotient(target), require_device()).options
     assert ROUNDED_DIVISION in options
     assert LARGE_GRF not in options

@@ -147,7 +147,7 @@ def test_what_level_zero_says_of_a_module(level_zero: Any) -> None:
 
 
 def test_level_zero_builds_what_it_cannot_link(level_zero: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says so when the module is linked; dpctl finds no kernel in it."""
+    """Level Zero reports unresolved functions when the module is linked; dpctl finds no kernel in it."""
     def no_kernel(*_: Any) -> None:
         raise DeviceError("XT9403", "the program has no kernel 'f'", BUG)
 

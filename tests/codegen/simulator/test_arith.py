@@ -261,7 +261,7 @@ def test_the_sign_of_a_fused_sum_that_is_zero() -> None:
 
 
 def test_a_product_that_overflows_alone_in_a_fused_sum() -> None:
-    """As exact fractions say: the sum may be finite, or the addend's infinity."""
+    """Compared with exact fractions: the sum may be finite, or the addend's infinity."""
     random = np.random.default_rng(9)
     a, b = (random.choice([-1, 1], 500) * random.uniform(1e154, 1.8e154, 500) for _ in range(2))
     opposite = -np.sign(a) * np.sign(b)

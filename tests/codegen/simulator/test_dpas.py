@@ -112,7 +112,7 @@ kernel void multiplied(global PART *a, global int *b, global int *c) {
 @pytest.mark.parametrize(("first", "second"), [("i4", "i4"), ("u4", "i4"), ("i4", "u4"), ("u4", "u4")])
 @pytest.mark.parametrize("target", TARGETS)
 def test_int4_builtins(target: str, first: str, second: str) -> None:
-    """As the compiler lays operands out: element k of a row of A, and rows 8s to 8s + 7 of B in word s of a lane."""
+    """Layout by the compiler: element k of a row of A, and rows 8s to 8s + 7 of B in word s of a lane."""
     lanes, part = SIMD[target], {16: "short", 8: "int"}[SIMD[target]]
     words = {"LANES": str(lanes), "FIRST": first, "SECOND": second, "VEC(PART)": f"{part}8", "PART": part,
              "AS": f"as_{'u' if first == 'u4' else ''}{part}8", "BS": f"as_{'u' if second == 'u4' else ''}int8"}

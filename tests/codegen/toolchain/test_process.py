@@ -28,7 +28,7 @@ def test_it_is_ended_when_it_takes_longer() -> None:
 
 @pytest.mark.parametrize("switch", [False, True])
 def test_vfork_whatever_other_packages_chose(monkeypatch: pytest.MonkeyPatch, switch: bool) -> None:
-    """What CPython passes on as ``allow_vfork``, the last argument; afterwards the switch is as it was."""
+    """CPython passes ``allow_vfork`` on as the last argument; afterwards the switch has its old value."""
     passed: list[bool] = []
     start = subprocess._fork_exec  # type: ignore[attr-defined]
 

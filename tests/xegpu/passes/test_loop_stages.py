@@ -131,7 +131,7 @@ def rescaled(A, B, C):
 
 
 def test_loops_that_compute_with_their_sums_and_branch_are_not_rotated() -> None:
-    """What the main loop leaves: the main loop itself reads a transposed B by words of each lane's row, unchecked."""
+    """Remainder loops, that is: the main loop reads a transposed B by words of each lane's row, unchecked."""
     lowered = rescaled.lower(*SPECS, target="dg2")
     main, rest = lowered.stages["peel-bounds"].split("scf.for")[1:]
     assert main.count("in_bounds") == main.count("xegpu.load_nd")

@@ -80,7 +80,7 @@ def test_it_is_compiled_and_reported(target: Target) -> None:
 
 
 def test_a_record_with_the_name_of_another_is_a_target_of_its_own() -> None:
-    """It gets the code of its own blocks, whichever was lowered first."""
+    """Each target gets code for its own block shapes, whichever was lowered first."""
     plain = lowered(target="bmg")
     small = replace(TARGETS["bmg"], blocks=frozenset(block for block in TARGETS["bmg"].blocks if block.rows <= 16))
     assert "32r16x" in plain.opencl

@@ -522,7 +522,7 @@ CONTAINERS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
 
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_items_of_a_container_that_changed_in_place(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that did not are found by identity, without a key where no item can change itself."""
+    """Unchanged items are found by identity, and need no key if they are immutable."""
     container, change = copy.deepcopy(CONTAINERS[name])
     seen: list[Any] = []
 

@@ -97,7 +97,7 @@ def converged(X: Any, Y: Any, *, layout: Any, condition: bool, dtype: Any) -> No
 @pytest.mark.parametrize(("layout", "dtype"), [(None, "f32"), ((2, 1), "i32"), (None, "u64")], ids=str)
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 def test_carried(execution: Execution, layout: tuple[int, int] | None, dtype: str, condition: bool) -> None:
-    """What is taken out of a vector is carried, by a loop and by a condition in one."""
+    """An element of a vector is carried by a loop, and by a condition in a loop."""
     x = np.abs(integers(np.random.default_rng(2), dtype, 48, 32, most=9))
     x[16:32] //= 4
     y, want = Bordered(dtype, (48, 32)), np.empty_like(x)

@@ -205,7 +205,7 @@ def drop_programs() -> None:
 
 
 class Forgetful:
-    """What the table of programs asks of a compiled kernel."""
+    """Stand-in for a compiled kernel in the table of programs."""
 
     def __init__(self) -> None:
         self.programs: dict[Any, Any] = {}

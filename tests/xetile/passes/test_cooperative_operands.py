@@ -205,7 +205,7 @@ def shared_halves(V: Any, slots: Any, O: Any) -> None:  # noqa: E741
 
 @pytest.mark.parametrize("execution", [EXECUTIONS[1], EXECUTIONS[5]], ids=str)
 def test_rows_that_are_stored_in_another_order(execution: Execution) -> None:
-    """What two blocks of rows have in common stands before the first of them, not before the first store."""
+    """Operations common to two blocks of rows stand before the first block, not before the first store."""
     v = np.arange(40 * D).reshape(40, D).astype(np.float16)
     slots = np.random.default_rng(4).integers(0, 40, (16, 1)).astype(np.int32)
     out = np.zeros((16, D), np.float16)

@@ -108,7 +108,7 @@ def test_tiles_that_loops_move(execution: Execution, width: int) -> None:
 @pytest.mark.parametrize("execution", [*EXECUTIONS, MACHINE], ids=str)
 @pytest.mark.parametrize("column", [-100, -20, -19, -5, 45, 50, (1 << 31) - 11, 3 - (1 << 31)])
 def test_tiles_in_front_of_an_array_and_behind_it(execution: Execution, column: int) -> None:
-    """They lie in frames whose other elements are neither read nor written."""
+    """The arrays have frames around them, which are neither read nor written."""
     frames = np.random.default_rng(1).integers(0, 100, (2, 8, 320)).astype(np.float32)
     expected, (x, y) = frames[1].copy(), frames[:, 2:6, 130:180]
     total = np.empty((4, 1), np.float32)

@@ -122,7 +122,7 @@ def from_numbers(A, N, Y):
 
 @pytest.mark.parametrize("execution", FEW, ids=str)
 def test_numbers_of_run_time(execution: Execution) -> None:
-    """What a narrower type cuts off a number is gone."""
+    """Bits that a narrower type cuts off a run-time number stay lost."""
     a = np.random.default_rng(8).integers(-100, 100, (140, 32)).astype(np.int32)
     first, y = np.array(NUMBERS, np.int32), np.full((len(NARROWED), 8 * len(NUMBERS), 32), 9, np.int32)
     execution.bind(from_numbers)[len(NUMBERS)](a, first, y)

@@ -77,7 +77,7 @@ def test_where_it_applies() -> None:
 
 
 def test_equal_shares() -> None:
-    """As few messages as possible; none where a subgroup would have no share of its own."""
+    """Shares take as few messages as possible; there are none if a subgroup would have no share of its own."""
     def share(shape: tuple[int, int], dtype: Any, side: str, subgroups: tuple[int, int]) -> tuple[int, int] | None:
         found = row_shares(shape, dtype, side, WgMap(subgroups, (8, 8)), DG2)
         assert found is None or found.subgroups == subgroups[0] * subgroups[1]

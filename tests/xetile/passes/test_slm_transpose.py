@@ -162,7 +162,7 @@ def test_addresses_stay_in_registers() -> None:
 
 @xt.kernel
 def computed(A, B, *, rows=32, columns=48):
-    """What was computed is transposed."""
+    """The transpose of a computed vector."""
     v = xt.load_tile(xt.init_tile(A, (0, 0), (rows, columns)))
     xt.store_tile(xt.tile_transpose(v * v), xt.init_tile(B, (0, 0), (columns, rows)))
 

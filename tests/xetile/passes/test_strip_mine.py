@@ -140,7 +140,7 @@ def counted(X, Y):  # type: ignore[no-untyped-def]
 
 
 def test_numbers_of_loops_in_a_strip() -> None:
-    """What is computed of a loop's results stays behind the loop."""
+    """Operations on a loop's results stay behind the loop."""
     x = integers(np.random.default_rng(2), np.float32, BM, BN)
     y = np.full_like(x, 7)
     assert is_strip_mined(xt.kernel(counted), F32, F32)
@@ -198,7 +198,7 @@ def test_rows_that_are_stored_below_those_they_are_made_of(kernel: Any, target: 
 
 
 def test_parsed_text_says_that_arrays_may_be_aliased() -> None:
-    """What a kernel assumes changes with the attribute, also after it was compiled."""
+    """The kernel's assumption changes with the attribute, also after the kernel was compiled."""
     parsed = xt.parse(str(xt.kernel(shifted).lower(F32, F32, target="pvc").xetile))["shifted"]
     assert is_strip_mined(parsed, F32, F32)
     parsed.may_alias = True

@@ -278,7 +278,7 @@ def test_products(gpu: str) -> None:
 
 
 def test_f64_of_arl_waits_by_tokens() -> None:
-    """It has no pipe in order for f64: scoreboard tokens tell when results, and conversions of them, are there."""
+    """arl has no in-order pipe for f64: results, and conversions of them, are awaited by scoreboard tokens."""
     @xt.kernel
     def kernel(A, B, C):
         v = xt.load_tile(xt.init_tile(A, (0, 0), (8, 32)))

@@ -190,7 +190,7 @@ def test_comparisons_absolute_values_and_counts_of_bits(element: str, shape: str
 @pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_truth_values_are_integers_modulo_2(shape: str, execution: Execution) -> None:
-    """As signed integers they are 0 and -1; ``trunci`` takes the lowest bit, whatever the others are."""
+    """As signed integers, truth values are 0 and -1; ``trunci`` takes the lowest bit, whatever the others are."""
     left, right = [0, 2, 1, -1, 0, 2, 3, 5], [0, 4, 0, 0, 1, -1, 1, 7]
     inputs = {"a": ("i8", left), "b": ("i8", right), "d": ("i8", [2 * b for b in right])}
     names = [name for name in BINARY if name in EITHER or name[:3] in ("max", "min")]

@@ -78,7 +78,7 @@ class Case:
 
 
 def _at(array: Array, *shape: int) -> Array:
-    """What LOAD reads, and what WRITE writes."""
+    """The values that LOAD reads, and those that WRITE stores."""
     lead = (0, 1, 3)[:3 - len(shape)]
     return array[lead][tuple(slice(start, start + size) for start, size in zip(
         (0, 1, 3)[3 - len(shape):], shape, strict=True))]

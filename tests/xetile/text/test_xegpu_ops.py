@@ -314,7 +314,7 @@ def test_one_descriptor_loads_in_words_and_plain() -> None:
 
 @pytest.mark.parametrize("execution", [each for each in EXECUTIONS if each.target != "dg2"], ids=str)
 def test_arithmetic_in_vnni_form(execution: Execution) -> None:
-    """It is computed with the block; of a constant, an element of a word is below the one before."""
+    """Arithmetic runs on the unpacked block; in a constant, the elements of a word are in consecutive rows."""
     added = np.random.default_rng(12).integers(-4, 5, (8, 1, 2)).repeat(16, 1)
     text = TWO_USES.replace("%r = XeGPU.dpas %a, %b", f"""%k = arith.constant dense<{added.astype(float).tolist()}>
     : vector<8x16x2xf16>

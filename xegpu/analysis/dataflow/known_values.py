@@ -1,4 +1,4 @@
-"""Constant propagation: the values that a compiler may know (as MLIR's SCCP), those of a loop in one of its steps."""
+"""Constant propagation (as MLIR's SCCP), also of a loop's values in one of its steps."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def _insert_strided_slice(rewriter: DistributeLanesRewriter, operation: InsertSt
 
 def _assembled(rewriter: DistributeLanesRewriter, source: ConvertedValues,
                dest: ConvertedValues) -> tuple[ConvertedValues, ConvertedValues]:
-    """A part and the block that it goes into under one map, that of the block if the part is whole units of it."""
+    """A part and the block that it is inserted into under one map: the block's, if the part has whole units of it."""
     block: Distributed = dest.encoding
     part: Distributed = source.encoding
     if not any(size % unit for size, unit in zip(part.shape, block.lanes.unit, strict=True)):

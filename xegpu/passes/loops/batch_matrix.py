@@ -125,7 +125,7 @@ def matrices_of(loop: scf.ForOp) -> list[Matrix]:
 
 
 def _matrix(maker: CreateNdTdescOp, loop: scf.ForOp) -> Matrix | None:
-    """A descriptor as one of all matrices; None where it is not the counter alone that moves it to another one."""
+    """A descriptor as one on all matrices; None unless only the loop's counter selects its matrix."""
     block, (*lead, row, column) = desc_of(maker.result).block, maker.offsets
     changing = [axis for axis, offset in enumerate(lead) if is_inside(offset, loop)]
     if not maker.shape or len(changing) != 1 or is_address(maker.source.type) or block.memory_scope != "global" or \
@@ -160,7 +160,7 @@ def _takes_part(message: Message) -> bool:
 
 
 def _messages(desc: SSAValue) -> list[Message] | None:
-    """Messages through a descriptor and those that it is moved to; None if it has other uses."""
+    """Messages through a descriptor and its updates; None if it has other uses."""
     found: list[Message] = []
     for use in desc.uses:
         if isinstance(use.operation, MESSAGES):

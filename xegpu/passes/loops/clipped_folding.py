@@ -150,7 +150,7 @@ def _parts(rows: int, together: int) -> tuple[tuple[Part, ...], ...]:
 
 
 def _factor(matrices: Sequence[Matrix], loads: Sequence[Matrix], apart: Sequence[Matrix]) -> int:
-    """Steps that are one, where messages take distances: as many as leave few messages."""
+    """Number of steps unrolled into one, if messages take immediate offsets: as many as leave few messages."""
     messages = sum(rows_of_word(matrix) if matrix in loads else
                    desc_of(message.desc).shape[0] // BLOCK if matrix in apart else 1
                    for matrix in matrices for message in matrix.messages)

@@ -95,7 +95,7 @@ def _registers(loop: scf.ForOp, target: Target) -> float:
 
 
 def _collapsible(loop: scf.ForOp, matrices: list[Matrix]) -> list[Matrix]:
-    """The matrices that are collapsed: those that begin within a word only where several steps can be one."""
+    """The matrices to collapse; those that begin within a word only if several steps can be unrolled into one."""
     period = max((matrix.period for matrix in matrices), default=1)
     return matrices if period == 1 or _may_repeat(loop, matrices) else \
         [matrix for matrix in matrices if matrix.period == 1]

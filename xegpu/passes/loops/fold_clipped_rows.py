@@ -182,7 +182,7 @@ class ClippedRowFolder:
         return found
 
     def _part(self, loaded: SSAValue, message: LoadNdOp, number: int, anchor: Operation) -> SSAValue:
-        """The rows of a message's block in what was loaded: of one of several blocks, and as many as it has."""
+        """The rows of a message's block in the loaded vector, which holds one or several blocks."""
         (shape, element), together = _vector(loaded), 32 // desc_of(message.desc).dtype.bits
         first, count = top_of(message) // together, desc_of(message.desc).shape[0] // together
         if together > PAIR:

@@ -278,11 +278,11 @@ class _LoopAddresses:
                 self._distinct(column, row, _place(message, at, column)))
 
     def _distinct(self, here: Sum, other: Sum, place: tuple[Any, ...]) -> Sum:
-        """A coordinate that stays, in a value of its own where the other one moves a constant ahead of a neighbour's,
-        or by other terms, as pages of a table do.
+        """A loop-invariant coordinate; in a value of its own if the other one moves, at a constant distance from a
+        neighbour's or by other terms, as pages of a table do.
 
-        Blocks that stand in the same place along one axis share an address, which must then be changed twice a step,
-        each time behind the message that still reads it.
+        Otherwise blocks with the same invariant coordinate would share an address, which would have to be changed twice
+        a step, each time behind the message that still reads it.
         """
         still = here.divided(self._stays)[1] == ()
         moving = other.divided(self._stays)[1]

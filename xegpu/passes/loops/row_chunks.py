@@ -52,7 +52,7 @@ def block_arrays(function: func.FuncOp) -> frozenset[SSAValue]:
 
 
 def chunk_lanes(lanes: int, dtype: DType) -> LaneMap:
-    """The lane map of chunks: those of a row of as many elements as lanes, and as many rows as they leave lanes for."""
+    """The lane map of chunks: those of ``lanes`` elements of a row side by side, and as many rows as fit."""
     across = lanes * dtype.bytes // CHUNK_BYTES
     return LaneMap((lanes // across, across))
 

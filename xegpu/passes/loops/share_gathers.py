@@ -72,8 +72,8 @@ class _Rows:
 
 
 def shares_in(around: Operation) -> Iterator[InsertStridedSliceOp]:
-    """The operations that complete a block which is stored to shared local memory, and nothing else, in their order:
-    what one needs, those behind it share."""
+    """The operations that complete a block whose only use is a store to shared local memory, in order: later ones share
+    what earlier ones compute."""
     if isinstance(around, func.FuncOp):
         functions = [around]
     else:

@@ -92,41 +92,61 @@ class Schedule:
     def _rewrite_function(self, function: func.FuncOp) -> func.FuncOp:
         has_registers, sinks = max(self.target.registers) > 0, not self.target.block_io
         new = list_scheduled(function, loads=sinks, stores=has_registers)
-        is_reduced = has_registers and has_long_reductions(function)
-        taken = live_bytes(new, grouped=False) if has_registers and (sinks or is_reduced) else 0
-        if taken > self._room(new, _REDUCED):
-            if is_reduced:
-                combine_blocks(function := copied(function))
-                new = list_scheduled(function, loads=sinks, stores=has_registers)
-            if not is_reduced or live_bytes(new, grouped=False) > self._room(new, _REDUCED):
-                far = list_scheduled(function, loads=sinks, far=sinks)
-                if is_reduced or live_bytes(far, grouped=False) <= taken * _WORTH:
-                    new = far
-        if not self.target.block_io or not any(map(_may_sink_loads, for_loops(new))):
+        if has_registers:
+            function, new = self._relieved(function, new)
+        if sinks or not any(map(_may_sink_loads, for_loops(new))):
             return new
         room = self._room(new, _MARGIN)
-        if live_bytes(new) <= room:
-            return new
+        return new if live_bytes(new) <= room else self._fitted(function, new, room)
+
+    def _relieved(self, function: func.FuncOp, new: func.FuncOp) -> tuple[func.FuncOp, func.FuncOp]:
+        """A function and its schedule ``new``, with long reductions combined early, and loads moved past stores.
+
+        Either is done only if the schedule needs more registers than :data:`_REDUCED` allows.
+        """
+        sinks, is_reduced = not self.target.block_io, has_long_reductions(function)
+        if not (sinks or is_reduced):
+            return function, new
+        taken = live_bytes(new, grouped=False)
+        if taken <= self._room(new, _REDUCED):
+            return function, new
+        if is_reduced:
+            combine_blocks(function := copied(function))
+            new = list_scheduled(function, loads=sinks)
+            if live_bytes(new, grouped=False) <= self._room(new, _REDUCED):
+                return function, new
+        far = list_scheduled(function, loads=sinks, far=sinks)
+        return function, far if is_reduced or live_bytes(far, grouped=False) <= taken * _WORTH else new
+
+    def _fitted(self, function: func.FuncOp, new: func.FuncOp, room: float) -> func.FuncOp:
+        """The first schedule with loads at their uses that fits into ``room`` bytes; else that of lowest pressure."""
+        comfortable = room * _COMFORTABLE / _MARGIN
         sunk = list_scheduled(function, loads=True, stores=False)
         taken = live_bytes(sunk, grouped=False)
-        if taken <= room * _COMFORTABLE / _MARGIN:
+        if taken <= comfortable:
             return sunk
         ordered = list_scheduled(_ordered(function), loads=True, stores=False)
-        if live_bytes(ordered, grouped=False) <= room * _COMFORTABLE / _MARGIN:
+        if live_bytes(ordered, grouped=False) <= comfortable:
             return ordered
-        sliced, again = copied(function), copied(function)
-        for loop in [each for each in for_loops(sliced) if _may_sink_loads(each)] if taken > room else []:
-            slice_products(loop, self.target)
-        is_reloaded = reload_invariants(again)
-        reloaded = list_scheduled(again, loads=True, stores=False) if is_reloaded else sunk
-        choices = [sliced, reloaded] if taken > room else [reloaded, sunk]
-        if taken > room and is_reloaded:
-            choices.append(list_scheduled(_ordered(again), loads=True, stores=False))
+        choices = self._alternatives(function, sunk, is_short=taken > room)
         pressures = [live_bytes(each, grouped=False) for each in choices]
         fitting = (each for each, pressure in zip(choices, pressures, strict=True) if pressure <= room)
         gathers = any(isinstance(operation, LoadGatherOp) and not _is_published(operation)
                       for operation in new.walk())  # coalesced later, by addresses made before the loop
         return next(fitting, new if gathers else choices[pressures.index(min(pressures))])
+
+    def _alternatives(self, function: func.FuncOp, sunk: func.FuncOp, *, is_short: bool) -> list[func.FuncOp]:
+        """Schedules by preference if ``sunk`` barely fits, or ``is_short`` of registers: sliced, reloaded, ordered."""
+        again = copied(function)
+        is_reloaded = reload_invariants(again)
+        reloaded = list_scheduled(again, loads=True, stores=False) if is_reloaded else sunk
+        if not is_short:
+            return [reloaded, sunk]
+        sliced = copied(function)
+        for loop in [each for each in for_loops(sliced) if _may_sink_loads(each)]:
+            slice_products(loop, self.target)
+        ordered = [list_scheduled(_ordered(again), loads=True, stores=False)] if is_reloaded else []
+        return [sliced, reloaded, *ordered]
 
     def _room(self, function: func.FuncOp, part: float) -> float:
         """Bytes of a part of the largest register file that a function may have, for each lane."""

@@ -48,7 +48,7 @@ def slice_products(loop: scf.ForOp, target: Target) -> None:
 
 
 def _rows_taken(load: LoadNdOp, target: Target) -> int:
-    """Rows of a packed block that each of its users takes, if these are fewer and there is such a message; else 0."""
+    """Rows of a packed block that each user takes, if fewer than all and if such a message exists; else 0."""
     desc = desc_of(load.desc)
     if load.packed is None or len(desc.shape) != 2 or desc.block.access != "block" or not _makers(load):
         return 0
@@ -168,10 +168,10 @@ def _first_of_sum(value: SSAValue) -> SSAValue | None:
 
 
 def _reorder(block: Block, slices: Iterable[list[ProductOp]]) -> None:
-    """Put the slices in order, prefetches in front of them; all else stands right before what needs it.
+    """Order slice by slice, prefetches first; all other operations go right in front of their first users.
 
-    Of a slice come first the products whose operands are loaded, then what is computed from them: with that their sums
-    end before the operands of the next products are loaded.
+    Within a slice, products of loaded operands come first, then the values computed from them: so their sums are dead
+    before the operands of the next products are loaded.
     """
     order: dict[Operation, None] = {}
     end = block.last_op
@@ -197,7 +197,7 @@ def _reorder(block: Block, slices: Iterable[list[ProductOp]]) -> None:
 
 
 def _put(operation: Operation, block: Block, order: dict[Operation, None]) -> None:
-    """Append an operation to an order, behind all of this block that it needs."""
+    """Append an operation to an order, behind the operations of the block that it depends on."""
     pending = [(operation, iter(operation.operands))] if operation not in order else []
     while pending:
         user, operands = pending[-1]
@@ -211,7 +211,7 @@ def _put(operation: Operation, block: Block, order: dict[Operation, None]) -> No
 
 
 def _levels(products: list[ProductOp]) -> Iterator[list[ProductOp]]:
-    """Products by how many others, one computed from the other, their operands are computed from; sums count as one."""
+    """Products by depth: the number of products in the longest chain behind their operands; a sum counts as one."""
     levels: dict[Operation, int] = {}
     for product in products:
         before = [levels.get(each, 0) + 1 for operand in (product.a, product.b) for each in _products_behind(operand)]

@@ -1,4 +1,4 @@
-"""Errors of other ranks: an error as data that travels, and the error which a rank raises that hears of it."""
+"""Errors of other ranks: their serialized form, and the error that a receiving rank raises."""
 
 from __future__ import annotations
 

@@ -20,6 +20,8 @@ from xetile.distributed.steps import Add, Broadcast, Multiply, Receive, Schedule
 _TERA, _GIGA = 1e12, 1e9
 _RATES = {dtypes.bf16: 1.0, dtypes.f16: 1.0, dtypes.i8: 2.0, dtypes.u8: 2.0, dtypes.f32: 0.1}
 """Operations a second, relative to bf16: 8-bit integers go at twice the rate, f32 on the vector engines."""
+PANEL = 4096
+"""Depth along K of the panels for which ``xetile scale`` predicts."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Machine:
     """Cluster, as the clock sees it.
 
     Attributes:
-        name: what an author writes.
+        name: its name for ``--machine``.
         description: the machine, in words.
         flops: bf16 operations a second that a large product reaches on the device of one rank.
         memory: bytes of that device.
@@ -187,14 +189,14 @@ def predict(grid: Grid, machine: str | Machine, *, panel: int | None = None, ove
                       grid.blocks() + plans[last].workspace)
 
 
-def best_grid(m: int, n: int, k: int, dtype: DType, ranks: int, machine: Machine, panel: int = 4096) -> Grid:
+def best_grid(m: int, n: int, k: int, dtype: DType, ranks: int, machine: Machine) -> Grid:
     """The grid of least volume whose blocks and buffers fit nine tenths of a machine's memory, else of all."""
     found = best_grids(m, n, k, dtype, ranks)
-    fits = (grid for grid in found if grid.blocks() + grid.workspace(panel) <= 0.9 * machine.memory)
+    fits = (grid for grid in found if grid.blocks() + grid.workspace(PANEL) <= 0.9 * machine.memory)
     return next(fits, found[0])
 
 
 def scaling(m: int, n: int, k: int, dtype: DType, machine: str | Machine, ranks: Iterable[int]) -> list[Prediction]:
     """Predictions for numbers of ranks, each on its best grid."""
     found = find_machine(machine)
-    return [predict(best_grid(m, n, k, dtype, count, found), found, panel=4096) for count in ranks]
+    return [predict(best_grid(m, n, k, dtype, count, found), found, panel=PANEL) for count in ranks]

@@ -128,8 +128,8 @@ class BlockSizes:
         return "ab"[sides.pop()] if products and len(sides) == 1 and sides < {0, 1} else ""
 
     def published_form(self, tile: SSAValue) -> MmaShape | None:
-        """The shape of the products that take as operand B what is stored to a tile's array in shared local memory,
-        where all of its elements do; None for other tiles."""
+        """The shape of the products whose operand B is stored to shared local memory through a tile, if all elements of
+        the array are used so; None for other tiles."""
         return self.tiles.note("published", tile, self._published_form)
 
     def _published_form(self, tile: SSAValue) -> MmaShape | None:
@@ -147,8 +147,8 @@ class BlockSizes:
         return form if fits else None
 
     def is_published(self, tile: SSAValue) -> bool:
-        """Whether all that is stored through a tile comes in words of operand B, which others load: it is widened, or
-        gathered as columns."""
+        """Whether all values stored through a tile are words of operand B for others to load: widened, or gathered as
+        columns."""
         stored = [use.operation.operands[0].owner for use in self.tiles.uses(tile)]
         return self.published_form(tile) is not None and all(
             isinstance(owner, LoadColumnsOp) or self.widens(owner) == "b" for owner in stored)  # type: ignore[arg-type]

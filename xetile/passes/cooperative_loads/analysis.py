@@ -96,7 +96,7 @@ class Share:
 
     @property
     def is_large(self) -> bool:
-        """Whether a subgroup has enough of it for a barrier in each step, if it can transpose it alone."""
+        """Whether its share is large enough for a barrier in each step, though a subgroup could transpose it alone."""
         return not self.by_columns or prod(self.map.sg_data) * self.tile.dtype.bytes >= _LEAST
 
     @property
@@ -110,7 +110,7 @@ class Share:
 
     @property
     def pays(self) -> bool:
-        """The same if it cannot, other than in registers, where 8-bit elements are moved one by one."""
+        """Whether it is worth a barrier; 8-bit elements always, since registers transpose them one by one."""
         return self.is_large or self.tile.dtype.bits < 16
 
     def array(self, number: int) -> tuple[Pair, Attribute, int]:
@@ -123,9 +123,11 @@ Shares = Mapping[scf.ForOp, list["Share"]]
 
 
 def cooperative_loops(function: func.FuncOp, access: Sequence[str], target: Target) -> tuple[Shares, Shares]:
-    """The loops of a kernel that get cooperative loads, as far as shared local memory suffices, and those in which each
-    subgroup loads its own operands: it transposes them (:mod:`xetile.passes.cooperative_loads.slm_transpose`), or their
-    products (:mod:`xetile.passes.loops.swap_operands`).
+    """The loops with cooperative loads, as far as shared local memory suffices, and those with private ones.
+
+    In the latter each subgroup loads and transposes its own operands
+    (:mod:`xetile.passes.cooperative_loads.slm_transpose`), or their products
+    (:mod:`xetile.passes.loops.swap_operands`).
 
     Args:
         function: a kernel whose tiles are not distributed yet.
@@ -221,7 +223,7 @@ def _is_folded(operation: Operation) -> bool:
 
 
 def _share(loop: scf.ForOp, argument: BlockArgument, kinds: Mapping[Any, str], target: Target) -> Share | None:
-    """The share that a loop-carried tile loads, if products take it as one operand and nothing else uses it."""
+    """The share that a loop-carried tile loads, if its only uses are products that take it as one operand."""
     carried = _carried(loop, argument, tile_ops.LoadTileOp)
     if carried is None:
         return None

@@ -45,7 +45,7 @@ class SubgroupBuffers(Rewriter):
         self._subgroup: SSAValue | None = None
 
     def has_room(self, shape: Pair, dtype: DType, purpose: str) -> bool:
-        """Whether there is a buffer for tiles of a shape, or room for one; it is used by one tile after the other."""
+        """Whether there is a buffer for tiles of a shape, or room for one; tiles use it one after the other."""
         key = shape, dtype, purpose
         if key not in self._fits:
             taken = self.subgroups * prod(shape) * dtype.bytes

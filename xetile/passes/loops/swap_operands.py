@@ -128,7 +128,7 @@ class SwapOperands:
 
 @dataclass(frozen=True)
 class _Chain:
-    """A sum of products that a loop carries: nothing is added to it but these, one after the other."""
+    """A sum that a loop carries and to which only products are added, one after the other."""
 
     argument: BlockArgument
     products: tuple[TileMmaOp, ...]

@@ -101,8 +101,8 @@ def _init_of(tile: SSAValue, loop: scf.ForOp) -> tile_ops.InitTileOp | None:
 
 
 def _unknown_terms(init: tile_ops.InitTileOp, loop: scf.ForOp, kinds: Mapping[Any, str]) -> dict[SSAValue, int]:
-    """The terms of a tile's column that it takes to be a multiple of four bytes; none where that is known, or where it
-    would not do."""
+    """The terms of a tile's column that must be multiples for the column to be one of four bytes; none if the column is
+    known to be, or if that would not suffice."""
     dtype, axis = tile_ops.tile_of(init.result).dtype, _ALONG.get(access_kind(init, kinds))
     if axis is None or dtype.bits not in (8, 16) or len(init.offsets) < 2:
         return {}

@@ -53,7 +53,7 @@ class Taint(Generic[Origin]):
         return [mark for source in self.sources[value] for mark in known.get(source, ())]
 
     def passed_on(self, machine: Interpreter, operation: Operation, operands: Sequence[Any]) -> Marks[Origin]:
-        """Marks that a result has of its operands: element by element where that is how it is computed."""
+        """Marks that a result inherits from its operands: per element if it is computed element by element."""
         incoming = [self.of(machine, operand) for operand in operation.operands] if self.marks else []
         if isinstance(operation, SelectOp) and incoming:
             condition = raised(np.asarray(force(operands[0]), bool))

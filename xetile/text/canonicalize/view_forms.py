@@ -1,4 +1,4 @@
-"""What a view of an array is: where it begins, its sizes and its strides, and how views of views compose.
+"""Views of arrays: their offset, sizes and strides, and the composition of views.
 
     %s = memref.subview %A[%i, 4] [8, 16] [1, 1] : memref<40x48xf32> to memref<8x16xf32, strided<[48, 1], offset: ?>>
 is the array %A from its element 48 * %i + 4 on: sizes [8, 16], strides [48, 1], corner (%i, 4).
@@ -149,7 +149,7 @@ def of_all(array: SSAValue, sizes: Sequence[Size], strides: Sequence[Size]) -> V
 
 
 def in_array(build: SizeBuilder, view: View, offsets: Sequence[Size]) -> tuple[list[Size], list[Size]] | None:
-    """Offsets of a tile on a view as those in its array, and the sizes that end where the view does.
+    """Offsets of a tile on a view as offsets in the array, and the sizes up to the view's end.
 
     None for a view that has other strides than its array, or other last dimensions.
     """

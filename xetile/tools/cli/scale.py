@@ -11,7 +11,7 @@ from xegpu.ir import dtypes
 from xegpu.support.errors import ArgumentError
 from xetile.compiler.report.table import Row, Table
 from xetile.distributed.grid import Grid
-from xetile.distributed.prediction import MACHINES, Prediction, predict, scaling
+from xetile.distributed.prediction import MACHINES, PANEL, Prediction, predict, scaling
 from xetile.tools.cli.output import show
 
 _RANKS = (1, 2, 4, 12, 24, 96, 384, 1200, 2400, 5000, 10000)
@@ -38,7 +38,7 @@ def command(args: argparse.Namespace) -> None:
     """Print the table, or the report of one grid, and draw.
 
     Raises:
-        XeError: numbers that are none, or a picture that cannot be drawn.
+        XeError: invalid numbers, or a picture that cannot be drawn.
     """
     dtype = dtypes.of(args.dtype)
     if min(args.m, args.n, args.k) < 1:
@@ -48,7 +48,7 @@ def command(args: argparse.Namespace) -> None:
         shape = _numbers("--grid", args.grid)
         if len(shape) != 3:
             raise ArgumentError("XT8060", f"--grid {args.grid} has {len(shape)} numbers", "write --grid 2,2,1")
-        found = [predict(Grid(*shape, m=args.m, n=args.n, k=args.k, dtype=dtype), args.machine, panel=4096)]
+        found = [predict(Grid(*shape, m=args.m, n=args.n, k=args.k, dtype=dtype), args.machine, panel=PANEL)]
         print(found[0])
         if args.simgrid:
             print(f"simulated  {_simulated(found)[0]:,.2f} ms by SimGrid")
@@ -73,7 +73,7 @@ def _simulated(found: Sequence[Prediction]) -> tuple[float, ...]:
     """Milliseconds by a simulation of all ranks."""
     from xetile.distributed.prediction.simulation import simulate
 
-    return tuple(simulate(each.grid, each.machine, panel=4096) * 1e3 for each in found)
+    return tuple(simulate(each.grid, each.machine, panel=PANEL) * 1e3 for each in found)
 
 
 def _table(found: Sequence[Prediction], simulated: tuple[float, ...] = ()) -> Table:

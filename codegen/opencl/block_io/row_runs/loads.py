@@ -180,7 +180,7 @@ def _declared(emitter: Emitter, operation: LoadNdOp) -> Fragment:
 
 
 def _together(operation: LoadNdOp, pitch: int) -> dict[LoadNdOp, int]:
-    """A load and those behind it of the same matrix, with their distances from where that stands; none if it is empty.
+    """A load and later ones of the same matrix, with their distances from the matrix's position; none if it is empty.
 
     Nothing is stored between them, and together they read few registers, or what the first one alone reads.
     """

@@ -101,7 +101,7 @@ class _Run:
 
 
 def store(emitter: Emitter, operation: StoreNdOp) -> None:
-    """Emit a store of a part of a block, with those in front of it, if it is the last one to its matrix."""
+    """Emit the pending stores of a matrix's parts, if this is the last of them."""
     desc = emitter.values[operation.desc]
     assert isinstance(desc, Descriptor)
     pitch, dtype = int(desc.pitch), desc_of(operation.desc).dtype
@@ -171,7 +171,7 @@ def _function(emitter: Emitter, run: _Run) -> str:
 
 
 def _stored(run: _Run, part: _Part, renamed: dict[str, str], low: int, high: int) -> Iterator[str]:
-    """Statement that stores elements of a part, one a lane; none where there are no such elements."""
+    """Statement that stores elements of a part, one a lane; none without such elements."""
     if low >= high:
         return
     at, value = f"first + {run.at(part) - run.first} + lane", part.value.replace(part.name, renamed[part.name], 1)

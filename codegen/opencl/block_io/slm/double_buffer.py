@@ -43,8 +43,8 @@ _ROOM = 0.95
 
 @dataclass(frozen=True)
 class _Half:
-    """Index of a half's first row: what it is in the first step, what the second one adds, and its position among what
-    the loop carries."""
+    """Index of a half's first row: its value in the first step, the increment to the second one, and its position among
+    the loop's carried values."""
 
     first: int
     flip: int
@@ -73,7 +73,7 @@ def declare(emitter: Emitter, loop: scf.ForOp) -> list[str]:
     """Declare the addresses of a loop's double buffers in front of it.
 
     Returns:
-        what each step does to them, as expressions.
+        the expressions by which each step updates them.
     """
     if not emitter.target.block_io or main_loop_of(loop) is not None:
         return []
@@ -97,8 +97,8 @@ def declare(emitter: Emitter, loop: scf.ForOp) -> list[str]:
 
 
 def _has_registers(emitter: Emitter, count: int) -> bool:
-    """Whether so many addresses have registers beside a kernel's fragments; those that messages share replace as many
-    others, which each step would make."""
+    """Whether so many addresses have registers beside a kernel's fragments; shared addresses replace as many others,
+    which each step would compute."""
     assert emitter.kernel is not None
     kept = sum(map(len, emitter.slm_addresses.values()))
     if emitter.target.immediate_offsets:

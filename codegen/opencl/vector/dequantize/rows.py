@@ -60,7 +60,7 @@ def integer_of(zero: SSAValue) -> SSAValue | None:
 
 
 def _form(emitter: Emitter, called: Dequantization, value: SSAValue, *, is_zero: bool) -> tuple[str, str]:
-    """The function that brings a row into its form, and its argument; no name where the row is taken as it is."""
+    """The function that converts a row to its form, and its argument; no name if the row needs none."""
     (row,) = emitter.words(value)
     if called.result is bf16:
         if is_zero and called.float_zero:

@@ -59,7 +59,7 @@ def test_the_result_is_right(shape: str, odd: str, execution: Execution) -> None
 
 @pytest.mark.parametrize(("gpu", "tile"), [("pvc", (64, 32)), ("bmg", (64, 64)), ("pvc", (128, 64))])
 def test_lines_of_later_steps_are_prefetched(monkeypatch: pytest.MonkeyPatch, gpu: str, tile: tuple[int, int]) -> None:
-    """As machine code: each line from the second next step on, but for the last ones, nothing outside the arrays."""
+    """Machine code prefetches each line from the second next step on, except the last, and none outside the arrays."""
     generator, (m, n, k), (bm, bn) = np.random.default_rng(3), (tile[0] + 66, tile[1] + 21, 421), tile
     a, b = unaligned(generator, xt.bf16, m, k, k, 1), unaligned(generator, xt.bf16, k, n, n, 1)
     lines: set[int] = set()

@@ -115,7 +115,7 @@ def halves_side_by_side(A, B, C):
 
 
 def test_addresses_do_not_flip_to_the_middle_of_a_panel():
-    """As many columns on is not as many bytes on from each column of a panel; text says that halves are inside."""
+    """Equal distances in columns are different ones in bytes in a panel; the text promises that halves are inside."""
     require_ocloc()
     a, b = (np.random.default_rng(1).integers(-4, 5, shape).astype(ml_dtypes.bfloat16)
             for shape in ((16, 96), (96, 33)))

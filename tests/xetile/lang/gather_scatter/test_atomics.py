@@ -93,7 +93,7 @@ def test_every_kind_of_every_type(dtype, execution):
 
 @pytest.mark.parametrize("dtype", [xt.i8, xt.i16], ids=str)
 def test_narrow_signed_elements_on_the_device(dtype):
-    """They are compared and swapped, also as unsigned numbers."""
+    """Narrow elements are updated by compare and swap, also as unsigned numbers."""
     test_every_kind_of_every_type(dtype, DEVICE[0])
 
 

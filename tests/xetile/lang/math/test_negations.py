@@ -125,7 +125,7 @@ def test_a_part_with_other_factors_is_no_choice_of_signs(execution: Execution) -
 
 @pytest.mark.parametrize("execution", [each for each in EXECUTIONS if each.target not in ("dg2", "cpu")], ids=str)
 def test_a_quotient_of_some_elements_is_no_negation(execution: Execution) -> None:
-    """It is written for the lanes of one target."""
+    """A kernel at lane level, for one target's lanes."""
     a = integers(np.random.default_rng(3), np.float32, 8, 16)
     c = np.full((8, 16), 7, np.float32)
     divisors, added = np.array([-1, 2, 4, -1, -1, -1, 0.5, 8]), np.array([0, 2, 4, 0, 0, -1, 0.5, 8])

@@ -142,7 +142,7 @@ def test_scales_of_rows(execution: Execution) -> None:
 
 @pytest.mark.parametrize("execution", [NUMPY, *MACHINES], ids=str)
 def test_zero_points_in_words_of_bf16(execution: Execution) -> None:
-    """As AWQ stores them, all from 0 to 15: integers, which are subtracted as floats of 32 bits."""
+    """Zero points in words, as AWQ stores them: integers from 0 to 15, subtracted as f32."""
     rng = np.random.default_rng(8)
     weights, zeros = (rng.integers(0, 16, (rows, 64)) for rows in (128, 1))
     w, z = ((each.reshape(-1, 8, 8) << np.array(AWQ)).sum(2).astype(np.uint32).view(np.int32)

@@ -55,7 +55,7 @@ def test_rows_of_columns(name: str, form: str, execution: Execution) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", TYPES)
 def test_instructions_for_rows_of_columns(name: str, form: str, target: str) -> None:
-    """They are loaded in words by messages that transpose, and dequantized in pairs."""
+    """Rows of columns are loaded as words by messages that transpose, and dequantized in pairs."""
     require_ocloc()
     matrix, rows = xt.Spec((4096, 4096), name), xt.Spec((32, 4096), name)
     each = xt.Spec((4096, 4096), form, (1, 4096)) if form in ("u4", "i4") else \

@@ -67,7 +67,7 @@ def test_odd_sizes(m: int, n: int, k: int, sizes: dict[str, int], order: str, ex
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize(("to", "most"), [("f16", 130), ("bf16", 194)])
 def test_vector_instructions(to: str, most: int, order: str, target: str) -> None:
-    """As many as of weights that are stored row by row: the messages transpose."""
+    """Weights stored by columns take as many instructions as row-major ones: the messages transpose."""
     require_ocloc()
     stored = xt.Spec((None, None), xt.i8, (1, None) if order == "view" else (None, 1))
     report = linear.lower(xt.Spec((None, None), to), stored, xt.Spec((None, None), xt.f32), target=target,

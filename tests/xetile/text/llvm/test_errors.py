@@ -203,7 +203,7 @@ def test_the_head_is_right() -> None:
 
 
 def test_slices_of_one_dimension() -> None:
-    """They would cross the lanes of a register."""
+    """Slices of one dimension are refused: they would cross the lanes of a register."""
     line = "%x = arith.constant dense<1.0> : vector<16xf32>\n    %y = vector.extract_strided_slice %x " \
            "{offsets = [8], sizes = [8], strides = [1]} : vector<16xf32> to vector<8xf32>"
     with pytest.raises(TextError) as caught:

@@ -101,7 +101,7 @@ def test_too_many() -> None:
 
 @pytest.mark.parametrize(("where", "target"), EXECUTIONS)
 def test_poison_that_nothing_selects(where: str, target: str) -> None:
-    """As a tile and as a vector of one dimension."""
+    """``ub.poison`` as a tile and as a vector of one dimension."""
     if where == "opencl:cpu":
         require_device(where)
     tile, vector = "!xetile.tile<8x16xf32>", "vector<8x16xf32>"

@@ -69,7 +69,7 @@ def text(tmp_path: Path) -> Path:
 
 
 def test_the_program() -> None:
-    """As a process of its own: python -m xetile."""
+    """``python -m xetile`` in a process of its own."""
     done = subprocess.run([sys.executable, "-m", "xetile", "opt", "--list"], cwd=ROOT, capture_output=True, text=True,
                           timeout=120)
     assert done.returncode == 0, done.stderr

@@ -195,11 +195,11 @@ def _split(inserter: Inserter, loop: scf.ForOp, splits: list[_Split]) -> None:
 
 
 def _inside(loop: scf.ForOp, comparisons: list[Comparison]) -> Iterator[tuple[InitTileOp, list[Comparison]]]:
-    """Vectors that a loop loads, such as indices, of which all elements are in bounds where comparisons hold; with what
-    has to be asked before the loop.
+    """Vectors that a loop loads, such as indices, that are in bounds if comparisons hold; with the conditions to check
+    before the loop.
 
-    Blocks of matrices are left as they are: messages look after their bounds themselves. So are rows of elements of
-    less than 32 bits, whose check asks for more: block reads take rows that begin on 4-byte boundaries.
+    Blocks of matrices are left out: their messages check bounds. So are rows of elements of less than 32 bits, which
+    would need another check: block reads take rows that begin on 4-byte boundaries.
     """
     for init in loop.body.block.ops:
         if not isinstance(init, InitTileOp) or len(init.shape) != 2 or \

@@ -124,7 +124,7 @@ def within(offset: SSAValue, extent: int, size: SSAValue, loop: scf.ForOp) -> Co
 
 
 def _bounded(comparison: Comparison, bounds: Mapping[SSAValue, Range]) -> Comparison | None:
-    """A comparison that holds only if the given one does for all of these values; None where there are too many."""
+    """A comparison that implies the given one for all of these values; None if there are too many."""
     total, most = comparison.total, 0
     for term in bounds.keys() & total.terms.keys():
         if not bounds[term].within(1 - SMALL, SMALL - 1):

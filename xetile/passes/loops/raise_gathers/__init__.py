@@ -144,7 +144,7 @@ def _load_rows(inserter: Inserter, load: LoadGatherOp, found: Positions) -> None
 
 
 def _elements(inserter: Inserter, column: SSAValue) -> list[SSAValue]:
-    """Elements of a column as indices, taken where it is made: in front of loops in which it stays the same."""
+    """Elements of a column as indices, extracted at its definition: in front of loops in which it is invariant."""
     while isinstance(loop := _block_of(column).parent_op(), scf.ForOp) and \
             (fixed := _invariants(column, loop)) is not None and fixed:
         for operation in fixed:
@@ -193,7 +193,7 @@ def _is_divisor(value: SSAValue) -> bool:
 
 
 def _rows_of(inserter: Inserter, load: LoadGatherOp, block: SSAValue, rows: Numbers) -> SSAValue:
-    """Rows of a block, put together of those that follow each other in it, and of those that are repeated."""
+    """Rows of a block, assembled from runs of consecutive rows, and of repeated ones."""
     height, columns = shape_of(block)
     if len(rows) == height and (rows == np.arange(height)).all():
         return block

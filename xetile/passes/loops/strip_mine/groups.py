@@ -153,8 +153,8 @@ def _slice(load: Operation, block: Block) -> list[Operation] | None:
 
 
 def _with_elementwise(block: Block, kept: dict[Operation, None]) -> Iterator[Operation]:
-    """Operations that stay in a strip, in order: those given, and pure ones of their vectors that make them no larger,
-    such as conversions; a row stays a row."""
+    """Operations that stay in a strip, in order: ``kept``, and pure ones on their results that do not enlarge these,
+    such as conversions, but not broadcasts of a row."""
     known = set[SSAValue]()
     for operation in block.ops:
         if operation in kept or _follows(operation, known, block):
