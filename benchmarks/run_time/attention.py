@@ -13,6 +13,7 @@ import numpy as np
 
 import xetile as xt
 from benchmarks.rows import Progress, Row
+from benchmarks.run_time.arrays import on_cpu
 from benchmarks.timing import PAUSE, TURN, import_torch, interleaved, ratios
 
 _HEADS, _LENGTH = 8, 1024
@@ -100,9 +101,9 @@ def _attention(size: int, dtype: np.dtype[Any]) -> Runs:
     rng = np.random.default_rng(size)
     wide = [rng.standard_normal((1, _HEADS, _LENGTH, size)).astype(np.float32) for _ in range(3)]
     bits = dtype == ml_dtypes.bfloat16
-    held = [dpnp.asarray(x.astype(dtype).view(np.uint16) if bits else x, device="opencl:cpu") for x in wide]
+    held = [on_cpu(x.astype(dtype).view(np.uint16) if bits else x) for x in wide]
     operands = [xt.view(x, xt.bf16) if bits else x for x in held]
-    out = dpnp.zeros(held[0].shape, dtype=held[0].dtype, device="opencl:cpu")
+    out = on_cpu(np.zeros(held[0].shape, held[0].dtype))
     result = xt.view(out, xt.bf16) if bits else out
 
     def ours() -> None:
@@ -130,7 +131,7 @@ def _softmax(rows: int, columns: int) -> Runs:
     import dpnp
 
     x = np.random.default_rng(1).standard_normal((rows, columns)).astype(np.float32)
-    source, out = dpnp.asarray(x, device="opencl:cpu"), dpnp.zeros(x.shape, dtype=np.float32, device="opencl:cpu")
+    source, out = on_cpu(x), on_cpu(np.zeros_like(x))
 
     def ours() -> None:
         softmax_of(source, out)

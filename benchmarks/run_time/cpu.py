@@ -24,6 +24,7 @@ import ml_dtypes
 import numpy as np
 
 import xetile as xt
+from benchmarks.run_time.arrays import on_cpu
 from benchmarks.timing import PAUSE, TURN, interleaved
 
 SQUARE = 2048
@@ -99,7 +100,7 @@ def _products(queue: Any, shape: tuple[int, int, int], kind: np.dtype[Any], roun
     rng = np.random.default_rng(m + n + k)
     a, b = (rng.integers(-4, 5, size).astype(np.float32) for size in ((m, k), (k, n)))
     ours, found = _ours(queue, a, b, kind, **_tile(m, n, kind))
-    on_device = [dpnp.asarray(x, sycl_queue=queue) for x in (a, b)]
+    on_device = [on_cpu(x, queue) for x in (a, b)]
     moved = (m * k + k * n) * kind.itemsize + m * n * 4
     bound = {MEMORY: _reading(moved)} if min(shape) == 1 else {RATE: _square(queue, kind)} if shape in ODD else {}
     times = interleaved({"ours": ours, "NumPy float32": lambda: np.matmul(a, b),
@@ -142,10 +143,10 @@ def _ours(queue: Any, a: Any, b: Any, kind: np.dtype[Any],
           **constants: Any) -> tuple[Callable[[], None], Callable[[], Any]]:
     """A launch on arrays of the device, until it is done; and what it gave. dpnp has no bf16: the bits travel."""
     bits = kind == ml_dtypes.bfloat16
-    held = [dpnp.asarray(x.astype(kind).view(np.uint16) if bits else x.astype(kind), sycl_queue=queue) for x in (a, b)]
+    held = [on_cpu(x.astype(kind).view(np.uint16) if bits else x.astype(kind), queue) for x in (a, b)]
     operands = [xt.view(x, xt.bf16) if bits else x for x in held]
     acc = xt.i32 if kind == np.int8 else xt.f32
-    c = dpnp.zeros((a.shape[0], b.shape[1]), dtype=np.int32 if kind == np.int8 else np.float32, sycl_queue=queue)
+    c = on_cpu(np.zeros((a.shape[0], b.shape[1]), np.int32 if kind == np.int8 else np.float32), queue)
     bias = dpnp.zeros((1, b.shape[1]), dtype=np.float32, sycl_queue=queue)
     launch = product.on(queue)[-(-a.shape[0] // constants["BM"]), -(-b.shape[1] // constants["BN"])]
 

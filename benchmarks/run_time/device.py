@@ -14,6 +14,7 @@ import numpy as np
 
 import xetile as xt
 from benchmarks.rows import Progress, Row
+from benchmarks.run_time.arrays import on_cpu
 from benchmarks.run_time.peak import multiply_adds
 from benchmarks.timing import PAUSE, TURN, import_torch, interleaved, ratios
 
@@ -82,10 +83,9 @@ def _ours(a: Any, b: Any, dtype: np.dtype[Any]) -> tuple[Callable[[], object], C
     import dpnp
 
     bits, bytes_ = dtype.itemsize == 2, dtype == np.int8
-    held = [dpnp.asarray(x.astype(dtype).view(np.uint16) if bits else x.astype(dtype), device="opencl:cpu")
-            for x in (a, b)]
+    held = [on_cpu(x.astype(dtype).view(np.uint16) if bits else x.astype(dtype)) for x in (a, b)]
     operands = [xt.view(x, xt.bf16) if bits else x for x in held]
-    c = dpnp.zeros(a.shape, dtype=np.int32 if bytes_ else np.float32, device="opencl:cpu")
+    c = on_cpu(np.zeros(a.shape, np.int32 if bytes_ else np.float32))
 
     def run() -> None:
         xt.matmul(*operands, out=c)
@@ -98,7 +98,7 @@ def other_libraries(a: Any, b: Any) -> dict[str, Callable[[], object]]:
     """The product of dpnp, and of torch where it is installed, on arrays copied beforehand."""
     import dpnp
 
-    on_device = [dpnp.asarray(x, device="opencl:cpu") for x in (a, b)]
+    on_device = [on_cpu(x) for x in (a, b)]
     found: dict[str, Callable[[], object]] = {"dpnp": lambda: dpnp.matmul(*on_device).sycl_queue.wait()}
     torch = import_torch()
     if torch is not None:

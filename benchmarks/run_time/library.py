@@ -15,6 +15,7 @@ import numpy as np
 from benchmarks.gpu_code.library_code import counted
 from benchmarks.gpu_code.stream_k import predicted
 from benchmarks.rows import Progress, Row
+from benchmarks.run_time.arrays import on_cpu
 from benchmarks.run_time.device import other_libraries
 from benchmarks.timing import PAUSE, TURN, interleaved, ratios
 
@@ -92,7 +93,7 @@ def _of_shape(layer: str, tokens: int, rounds: int) -> list[Row]:
     depth, columns = LAYERS[layer]
     rng = np.random.default_rng(tokens)
     a, b = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((tokens, depth), (depth, columns)))
-    x, w = (dpnp.asarray(array, device="opencl:cpu") for array in (a, b))
+    x, w = (on_cpu(array) for array in (a, b))
     result: dict[str, Any] = {}
 
     def run() -> None:

@@ -257,12 +257,17 @@ def _allocate(low: int, high: int, aligned: int, queue: Queue) -> tuple[Any, int
     return memory, start
 
 
+def is_large(size: int) -> bool:
+    """Whether so many bytes may have huge pages."""
+    return size >= 2 * _HUGE_PAGE and _HUGE_PAGES is not None
+
+
 def advise_huge_pages(pointer: int, size: int, queue: Queue) -> None:
     """Let the system back new memory of a CPU by huge pages, if there is enough of it: a page fault clears 2 MB.
 
     With pages of 4 KB, a new result of 2048 x 2048 takes 4,096 faults, 5 % of the time of its product.
     """
-    if size >= 2 * _HUGE_PAGE and _HUGE_PAGES is not None and queue.sycl_device.is_cpu:
+    if is_large(size) and queue.sycl_device.is_cpu:
         first = -(-pointer // mmap.PAGESIZE) * mmap.PAGESIZE
         _madvise()(first, (pointer + size - first) // mmap.PAGESIZE * mmap.PAGESIZE, _HUGE_PAGES)  # a hint: may fail
 

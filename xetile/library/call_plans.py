@@ -23,7 +23,7 @@ import numpy as np
 from codegen.runtime.caching_allocator import ALLOCATOR, Block
 from codegen.runtime.devices import build_settings
 from codegen.runtime.native_interface import KernelArguments
-from codegen.runtime.usm import signature
+from codegen.runtime.usm import advise_huge_pages, is_large, signature
 from xegpu.ir.dtypes import DType
 from xegpu.support.errors import XeError
 from xegpu.target.targets import Target
@@ -36,6 +36,9 @@ from xetile.runtime.launch_plan import RECORD, LaunchPlan, launched
 
 _OVERLAPS = 16
 """Plans for arrays of one signature, whose memory overlaps in different ways."""
+_ADVISED: set[tuple[int, int]] = set()
+"""Address and size of large arrays whose memory the system knows of."""
+_MOST_ADVISED = 4096
 _NUMBERS = frozenset({NoneType, bool, int, float, np.float32, np.float64})
 _OPTIONS = (str, type, np.dtype, DType, Target)
 """Types of options that do not change in place."""
@@ -64,6 +67,7 @@ def planned(function: Callable[P, R]) -> Callable[P, R]:
             if len(table) >= CAPACITY:
                 table.clear()
             known = table[key] = _Signature([_reach(array) for array in arrays])
+        known.advise(arrays)
         overlaps = known.overlaps(arrays)
         plan = known.plans.get(overlaps)
         if plan is not None and (launches := plan.launches()) is not None:
@@ -112,11 +116,26 @@ class _Signature:
         plans: by the overlaps of the arrays; None for calls that are not repeated.
     """
 
-    __slots__ = ("_reaches", "plans")
+    __slots__ = ("_large", "_reaches", "plans")
 
     def __init__(self, reaches: Sequence[tuple[int, int]]) -> None:
         self._reaches = reaches
+        self._large = [number for number, (low, high) in enumerate(reaches) if is_large(high - low)]
         self.plans: dict[Hashable, CallPlan | None] = {}
+
+    def advise(self, arrays: Sequence[Any]) -> None:
+        """Let the system back large arrays of a CPU by huge pages, once each.
+
+        A product of 2048 x 2048 reads some thousand pages of 4 KB in turn, more than a TLB holds. Memory that is in use
+        gets its huge pages in the background, within a minute on Linux; a new result when it is written.
+        """
+        for number in self._large:
+            array, (low, high) = arrays[number], self._reaches[number]
+            if (place := (array._pointer + low, high - low)) not in _ADVISED:
+                if len(_ADVISED) >= _MOST_ADVISED:
+                    _ADVISED.clear()
+                _ADVISED.add(place)
+                advise_huge_pages(*place, array.sycl_queue)
 
     def overlaps(self, arrays: Sequence[Any]) -> tuple[tuple[int, int, int], ...]:
         """Each pair of arrays whose spans of memory overlap, and the distance of their first elements."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import gc
 import random
-import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,9 +18,8 @@ from codegen.runtime.devices import import_dpctl
 from codegen.runtime.usm import usm_interface
 from tests.conftest import require_device
 from tests.device import DEVICE_FILTER
+from tests.memory_maps import may_have_huge_pages
 from xegpu.support.errors import DeviceError
-
-HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")
 
 
 @pytest.fixture(scope="module")
@@ -73,14 +70,8 @@ def test_what_was_given_back_first_is_freed_first(queue: Any) -> None:
 
 def test_large_memory_may_have_huge_pages(queue: Any) -> None:
     """The mapping's flags say so, where the system is Linux with huge pages."""
-    block, flags, inside = CachingAllocator().take(queue, 8 << 20), "", False
-    middle = block.memory._pointer + (4 << 20)
-    for line in Path("/proc/self/smaps").read_text().splitlines() if HUGE_PAGES.exists() else []:
-        if span := re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line):
-            inside = int(span[1], 16) <= middle < int(span[2], 16)
-        elif inside and line.startswith("VmFlags:"):
-            flags = line
-    assert " hg" in flags or not HUGE_PAGES.exists()
+    block = CachingAllocator().take(queue, 8 << 20)
+    assert may_have_huge_pages(block.memory._pointer + (4 << 20))
 
 
 def test_a_launch_waits_for_the_blocks_last_user(queue: Any) -> None:

@@ -12,8 +12,9 @@ import pytest
 
 import xetile as xt
 from codegen.runtime import launcher
-from tests.conftest import require_dpnp
+from tests.conftest import require_device, require_dpnp
 from tests.device import DEVICE_FILTER
+from tests.memory_maps import may_have_huge_pages
 from xetile.library.matmul_kernels import product
 from xetile.runtime import launch, launch_cache
 from xetile.runtime.built_programs import PROGRAMS
@@ -225,3 +226,15 @@ def test_no_array_is_kept_alive(device_queue: Any) -> None:
     launcher.release_finished()
     gc.collect()
     assert [array() for array in seen] == [None, None, None]
+
+
+def test_large_arrays_may_have_huge_pages() -> None:
+    """Those of the first call and of later ones."""
+    require_device()
+    dpnp, kept = require_dpnp(), []
+    for seed in range(2):
+        a, b = integers(seed, 2, 1024), integers(seed + 9, 1024, 2048)
+        x, y = (dpnp.asarray(host, device="opencl:cpu") for host in (a, b))
+        kept.append(y)
+        check(xt.matmul(x, y), a @ b)
+        assert may_have_huge_pages(y.get_array()._pointer + (4 << 20))
