@@ -68,7 +68,8 @@ def copied(X, Y, *, R=16, C=32):
 def test_products(execution: Execution, axis: int, types: Any, sg: Any) -> None:
     a, b = elements(types[0], 21, 150), elements(types[1], 150, 46)
     c = np.full((25, 50), 7, np.int32)
-    execution.bind(product)[2, 2](xt.pack(a, types[0]), xt.pack(b, types[1], axis), c[2:23, 2:48], sg=sg)
+    columns = 16 if execution.target == "dg2" else 32  # two blocks of DPAS; on dg2 their text is eight times as long
+    execution.bind(product)[2, 3](xt.pack(a, types[0]), xt.pack(b, types[1], axis), c[2:23, 2:48], sg=sg, BN=columns)
     expected = np.full_like(c, 7)
     expected[2:23, 2:48] = a.astype(np.int32) @ b.astype(np.int32)
     np.testing.assert_array_equal(c, expected)
