@@ -499,3 +499,13 @@ def test_memory_without_dimensions(execution: Execution) -> None:
     a, b = np.array(5, np.float32), np.arange(16, dtype=np.float32)
     execution.bind(xt.parse(WITHOUT_DIMENSIONS)["kernel"])[1,](a, b)
     assert a == 5 + b.sum()
+
+
+def test_a_vector_among_the_arguments() -> None:
+    """It is no kernel that a launch could call, and is read as any other."""
+    text = str(xt.parse("func.func @f(%v: vector<2x3x16xf32>, %C: memref<3x2x16xf32>) {\n"
+                        "  %0 = arith.constant 0 : index\n"
+                        "  %s = vector.transpose %v, [1, 0, 2] : vector<2x3x16xf32> to vector<3x2x16xf32>\n"
+                        "  vector.store %s, %C[%0, %0, %0] : memref<3x2x16xf32>, vector<3x2x16xf32>\n  return\n}"))
+    assert "%v: vector<2x3x16xf32>" in text
+    assert str(xt.parse(text)) == text

@@ -19,7 +19,7 @@ from typing import Any
 from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, VectorType, i1
 from xdsl.dialects.vector import BroadcastOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from xegpu.mlir.arith import CmpIOp, ExtUIOp
 from xegpu.mlir.vector import ExtractStridedSliceOp, InsertStridedSliceOp, ShapeCastOp, shape_of, shape_of_type
@@ -67,6 +67,16 @@ class VectorFlattener(Rewriter):
     def __init__(self, rules: Any, function: func.FuncOp) -> None:
         super().__init__(rules)
         self.taken = taken_scalars(function)
+
+    def body(self, old: Block, new: Block) -> list[ConvertedValues]:
+        """Rewrite a block; vectors among a function's arguments become those of two dimensions at its begin."""
+        if new is self.entry:
+            with self.inside(new):
+                for argument in old.args:
+                    if (type_ := flat_type(argument.type)) is not argument.type:
+                        cast = ShapeCastOp(self.single(argument), shape_of_type(type_))
+                        self.converted_values[argument] = ConvertedValues((self.emit(cast),))
+        return super().body(old, new)
 
     # Values.
 
