@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects import vector as xvector
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import UnrealizedConversionCastOp, VectorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import Pure
 
@@ -12,6 +12,7 @@ from xegpu.analysis.block_position import is_inside
 from xegpu.dialect.block_io import CreateNdTdescOp, LoadNdOp, PrefetchNdOp, StoreNdOp, UpdateNdOffsetOp, desc_of
 from xegpu.dialect.bounds import is_row_of_words, is_unaligned_copy
 from xegpu.dialect.dpas import DpasOp, ProductOp
+from xegpu.dialect.gather_scatter import LoadColumnsOp, LoadGatherOp
 from xegpu.dialect.sync import NbarrierArriveOp, NbarrierWaitOp, SubgroupBarrierOp
 from xegpu.ir.dtypes import tf32
 from xegpu.ir.kernel_attributes import subgroup_size
@@ -22,7 +23,8 @@ _GEMM_OPS = frozenset((LoadNdOp, PrefetchNdOp, DpasOp, UpdateNdOffsetOp, Extract
           ExtractStridedSliceOp, ShapeCastOp,
           arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ConstantOp, scf.YieldOp))
 
-_PEELED = (LoadNdOp, StoreNdOp, PrefetchNdOp, xvector.ShuffleOp, scf.YieldOp)
+_PEELED = (LoadNdOp, StoreNdOp, PrefetchNdOp, LoadGatherOp, LoadColumnsOp, xvector.ShuffleOp,
+           UnrealizedConversionCastOp, scf.YieldOp)
 _BARRIERS = (NbarrierArriveOp, NbarrierWaitOp)
 
 

@@ -92,3 +92,45 @@ def test_a_step_that_fills_the_registers_keeps_its_checks() -> None:
     assert "peel-bounds" not in large.stages
     assert "peel-bounds" in small.stages
     assert "peel-bounds" not in gemm.lower(rows, columns, result, target="cpu").stages
+
+
+@xt.kernel
+def dropping(A, B, S, C, *, BM=16, BN=16, BK=16):
+    """Product of A, of which elements are dropped by a hash, and whose rows are scaled by gathered numbers in each step."""
+    m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
+    row = xt.iota((BM, BK), 0).to(xt.u32) + m.to(xt.u32)
+    total = xt.zeros((BM, BN), xt.f32)
+    for k in xt.range(0, A.shape[1], BK):
+        a, b = xt.load_tile(xt.init_tile(A, (m, k), (BM, BK))), xt.load_tile(xt.init_tile(B, (k, n), (BK, BN)))
+        bits = (row * 0x9E3779B1) ^ (xt.iota((BM, BK), 1).to(xt.u32) + k.to(xt.u32)) * 0x7FEB352D
+        which = (xt.iota((BM, 1), 0) * 7 + (k // BK).to(xt.i32)) % 5
+        a = xt.where(bits >> 31 == 0, a.to(xt.f32), 0.0)
+        total = xt.tile_mma(a.to(A.dtype), b, total)
+        total = total * xt.load_gather(xt.init_tile(S, which.to(xt.index)), which >= 0)
+    xt.store_tile(total, xt.init_tile(C, (m, n), (BM, BN)))
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("execution", ["numpy:xegpu", "opencl:cpu", "machine:dg2"])
+def test_casts_and_gathers_in_a_step(execution: str, size: tuple[int, int, int]) -> None:
+    """Unsigned numbers and gathered ones leave a loop straight: it is peeled as well."""
+    if execution == "opencl:cpu":
+        require_device()
+    elif execution.startswith("machine"):
+        require_simulator()
+    m, n, k = size
+    rng = np.random.default_rng(n)
+    a, b, scale = integers(rng, "f16", m, k), integers(rng, "f16", k, n), np.float32([1, 2, -1, 0.5, 1])
+    c = np.full((m + 2, n + 3), 7, np.float32)
+    kernel = dropping.on(execution, target="dg2")
+    kernel[-(-m // 16), -(-n // 16)](bordered(a), bordered(b), scale, c[1:-1, 1:-2])
+    rows, columns = np.arange(m, dtype=np.uint32)[:, None], np.arange(k, dtype=np.uint32)
+    bits = (rows * np.uint32(0x9E3779B1)) ^ (columns * np.uint32(0x7FEB352D))
+    kept = np.where(bits >> 31 == 0, wide(a), 0)
+    expected = np.full_like(c, 7)
+    expected[1:-1, 1:-2] = 0
+    for step in range(0, k, 16):
+        factors = scale[(np.arange(m) % 16 * 7 + step // 16) % 5][:, None]
+        expected[1:-1, 1:-2] = (expected[1:-1, 1:-2] + kept[:, step:step + 16] @ wide(b)[step:step + 16]) * factors
+    np.testing.assert_array_equal(c, expected)
+    assert "peel-bounds" in dropping.lower(a, b, scale, c, target="dg2").stages
