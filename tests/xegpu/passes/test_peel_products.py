@@ -96,7 +96,7 @@ def test_a_step_that_fills_the_registers_keeps_its_checks() -> None:
 
 @xt.kernel
 def dropping(A, B, S, C, *, BM=16, BN=16, BK=16):
-    """Product of A, of which elements are dropped by a hash, and whose rows are scaled by gathered numbers in each step."""
+    """Product of A, of which a hash drops elements, and whose rows gathered numbers scale in each step."""
     m, n = xt.group_id(0) * BM, xt.group_id(1) * BN
     row = xt.iota((BM, BK), 0).to(xt.u32) + m.to(xt.u32)
     total = xt.zeros((BM, BN), xt.f32)
