@@ -89,11 +89,13 @@ class _Sinking:
         shuffle: the shuffle.
         numbers: fragments of numbers that there are.
         added: operations for the place of the shuffle.
+        trees: memo of :meth:`_tree`, whose operands meet again and again, as those of a sorting network do.
     """
 
     shuffle: ShuffleOp
     numbers: _Numbers
     added: list[Operation] = field(default_factory=list)
+    trees: dict[tuple[tuple[_Part, ...], int], _Tree] = field(default_factory=dict)
 
     @cached_property
     def _maps(self) -> list[LaneMap]:
@@ -136,6 +138,12 @@ class _Sinking:
         return True
 
     def _tree(self, parts: tuple[_Part, ...], depth: int) -> _Tree:
+        """Cheapest tree of parts through at most ``depth`` operations, each made once."""
+        if (parts, depth) not in self.trees:
+            self.trees[parts, depth] = self._cheapest(parts, depth)
+        return self.trees[parts, depth]
+
+    def _cheapest(self, parts: tuple[_Part, ...], depth: int) -> _Tree:
         leaf = _Tree(parts, self._cost(parts))
         kinds = Counter(kind for part in parts if (kind := _kind(part)) is not None)
         if not kinds or not depth or len(set(parts)) == 1:
@@ -151,13 +159,15 @@ class _Sinking:
                 rows.append((part, _IDENTITIES[type(like)]))
             else:
                 return leaf
-        operands = tuple(self._tree(column, depth - 1) for column in zip(*rows, strict=True))
-        if any(not _is_shuffled(operand.parts) for operand in operands if operand.like is None):
-            return leaf
-        units = shape_of(self.shuffle.result)[0]
         more = prod(self.shuffle.block_shapes()[-1]) > sum(map(prod, self.shuffle.block_shapes()[:-1]))
-        cost = sum(operand.cost for operand in operands) + units * more
-        return _Tree(parts, cost, like, operands) if cost < leaf.cost else leaf
+        cost, operands = shape_of(self.shuffle.result)[0] * more, []
+        for column in zip(*rows, strict=True):
+            operand = self._tree(column, depth - 1)
+            cost += operand.cost
+            if cost >= leaf.cost or (operand.like is None and not _is_shuffled(operand.parts)):
+                return leaf  # before the other operands, whose trees are as many again
+            operands.append(operand)
+        return _Tree(parts, cost, like, tuple(operands))
 
     def _cost(self, parts: tuple[_Part, ...]) -> int:
         """Words that are moved and, where lanes take several, selected."""
