@@ -62,7 +62,7 @@ with gc_paused_for_import():
     from xetile.lang.gather_scatter import atomic_rmw_tile, load_gather, store_scatter
     from xetile.lang.grid import group_id, grouped_id, num_groups, subgroup_id
     from xetile.lang.layout import tile_pack, tile_transpose, tile_unpack, wg_map
-    from xetile.lang.layout.shapes import concatenate, reshape, shift
+    from xetile.lang.layout.shapes import concatenate, interleave, reshape, shift
     from xetile.lang.math import absolute as abs
     from xetile.lang.math import (
         acos,
@@ -130,14 +130,14 @@ __all__ = [
     "attention", "autotune", "barrier", "bench", "best_device", "bf16", "bitcast", "cbrt", "ceil", "clz", "concatenate",
     "copysign", "cos", "cosh", "cummax", "cummin", "cumprod", "cumsum", "device_assert", "device_print", "e4m3", "e5m2",
     "erf", "exp", "exp2", "expm1", "f16", "f32", "f64", "fence", "floor", "fma", "full", "group_id", "grouped_id",
-    "grouped_matmul", "i1", "i16", "i32", "i4", "i64", "i8", "index", "init_tile", "inline", "int4_matmul", "iota",
-    "kernel", "load_gather", "load_scalar", "load_tile", "log", "log10", "log1p", "log2", "matmul", "maximum", "maxnum",
-    "minimum", "minnum", "mul_hi", "nbarrier", "num_groups", "otherwise", "pack", "pack_int4", "parse", "popcount",
-    "prefetch_tile", "random", "range", "reduce", "reshape", "return_if", "round", "rsqrt", "scalar", "scaled_matmul",
-    "scan", "shift", "sin", "sinh", "sort", "sqrt", "store_scatter", "store_tile", "subgroup_id", "tan", "tanh", "tf32",
-    "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_mma_scaled", "tile_pack", "tile_reduce", "tile_transpose",
-    "tile_unpack", "top_k", "trunc", "tune", "u16", "u32", "u4", "u64", "u8", "unpack", "update_tile_offset", "vector",
-    "view", "wg_map", "when", "where", "while_", "zeros",
+    "grouped_matmul", "i1", "i16", "i32", "i4", "i64", "i8", "index", "init_tile", "inline", "int4_matmul",
+    "interleave", "iota", "kernel", "load_gather", "load_scalar", "load_tile", "log", "log10", "log1p", "log2",
+    "matmul", "maximum", "maxnum", "minimum", "minnum", "mul_hi", "nbarrier", "num_groups", "otherwise", "pack",
+    "pack_int4", "parse", "popcount", "prefetch_tile", "random", "range", "reduce", "reshape", "return_if", "round",
+    "rsqrt", "scalar", "scaled_matmul", "scan", "shift", "sin", "sinh", "sort", "sqrt", "store_scatter", "store_tile",
+    "subgroup_id", "tan", "tanh", "tf32", "tile_broadcast", "tile_conv_layout", "tile_mma", "tile_mma_scaled",
+    "tile_pack", "tile_reduce", "tile_transpose", "tile_unpack", "top_k", "trunc", "tune", "u16", "u32", "u4", "u64",
+    "u8", "unpack", "update_tile_offset", "vector", "view", "wg_map", "when", "where", "while_", "zeros",
 ]
 
 _LATER = {

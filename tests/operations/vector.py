@@ -15,7 +15,7 @@ from xegpu.ir.dtypes import DType
 
 
 def cases(dtype: DType) -> Iterator[Case]:
-    """Transposes, slices, concatenations, reshapes, blocks, broadcasts, bit casts, shifts."""
+    """Transposes, slices, concatenations, interleaved parts, reshapes, blocks, broadcasts, bit casts, shifts."""
     a, b, _ = blocks(dtype)
     yield Case("transpose", lambda x: xt.tile_transpose(x.a), a.T, dtype)
     yield Case("rows", lambda x: x.a[2:6, :], a[2:6], dtype)
@@ -24,6 +24,8 @@ def cases(dtype: DType) -> Iterator[Case]:
     yield Case("concatenated rows", lambda x: xt.concatenate((x.a[:2, :], x.b[4:, :], x.a[6:, :]), 0),
                np.concatenate((a[:2], b[4:], a[6:])), dtype)
     yield Case("concatenated columns", lambda x: xt.concatenate((x.b, x.a), 1), np.hstack((b, a)), dtype)
+    yield Case("interleaved rows", lambda x: xt.interleave((x.b, x.a), 0), np.stack((b, a), 1).reshape(16, 16), dtype)
+    yield Case("interleaved columns", lambda x: xt.interleave((x.a, x.b)), np.stack((a, b), 2).reshape(8, 32), dtype)
     yield Case("reshape", lambda x: xt.reshape(x.a, (16, 8)), a.reshape(16, 8), dtype)
     yield Case("blocks", lambda x: xt.tile_unpack(xt.tile_pack(x.a, (4, 8))), a, dtype)
     yield Case("blocks transposed", lambda x: xt.tile_transpose(xt.tile_unpack(xt.tile_pack(x.b, (8, 8)))), b.T, dtype)

@@ -89,8 +89,7 @@ OTHER_TOOLS = {
     **{name: f"xt.{ours}" for name, ours in _TYPES.items()},
     # Triton
     "permute": "xt.tile_transpose(x)", "split": "x[:, 0::2] and x[:, 1::2], or x[:, :n] and x[:, n:]",
-    "join": "xt.concatenate([a, b], axis)",
-    "interleave": "xt.reshape(xt.concatenate([xt.reshape(x, (-1, 1)) for x in (a, b)], 1), (rows, 2 * columns))",
+    "join": "xt.interleave([a, b]), in place of a further dimension", "deinterleave": "x[:, 0::2] and x[:, 1::2]",
     "jit": "@xt.kernel", "constexpr": "a keyword-only parameter: behind a bare * every parameter is a constant",
     "program_id": "xt.group_id(d)", "num_programs": "xt.num_groups(d)", "cdiv": "(a + b - 1) // b",
     "load": f"xt.load_tile(tile), of a tile = {_WINDOW}, or xt.load_scalar(A, (row, column)) for one number",

@@ -159,7 +159,7 @@ def shift(generator: Generator) -> Value | None:
 
 
 def part(generator: Generator) -> Value | None:
-    """A slice, or two vectors behind each other."""
+    """A slice, or two vectors behind each other or with alternating elements."""
     value = generator.vector(_own)
     if value is None or generator.mapped:
         return None
@@ -179,9 +179,11 @@ def part(generator: Generator) -> Value | None:
     if shape[0] * shape[1] > 1024:
         return None
     known = value.low is not None and other.low is not None
-    generator.features.add("concatenate")
-    return generator.let(f"xt.concatenate([{{0}}, {{1}}], {axis})", (value, other),
-                         lambda state, a, b: np.concatenate([a, b], axis + 1), value.dtype, shape, None,
+    function = "interleave" if other.shape == value.shape and choices.chance(0.5) else "concatenate"
+    generator.features.add(function)
+    return generator.let(f"xt.{function}([{{0}}, {{1}}], {axis})", (value, other),
+                         lambda state, a, b: np.concatenate([a, b], axis + 1) if function == "concatenate" else
+                         np.stack([a, b], axis + 2).reshape(len(a), *shape), value.dtype, shape, None,
                          low=min(value.low or 0, other.low or 0) if known else None,
                          high=max(value.high or 0, other.high or 0) if known else None,
                          zero_sign=value.zero_sign and other.zero_sign)

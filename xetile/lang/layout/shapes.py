@@ -1,4 +1,4 @@
-"""Shapes of vectors: ``reshape``, ``concatenate`` and ``shift``."""
+"""Shapes of vectors: ``reshape``, ``concatenate``, ``interleave`` and ``shift``."""
 
 from __future__ import annotations
 
@@ -59,12 +59,7 @@ def concatenate(vectors: Sequence[Vector], axis: int = 0) -> Vector:
         RankError: no such axis, or vectors of different dimensions.
         ElementTypeError: no vectors, or their element types differ.
     """
-    parts = list(vectors) if isinstance(vectors, (tuple, list)) else []
-    if not parts:
-        raise ElementTypeError("XT1225", f"concatenate takes a list of vectors, not {describe_argument(vectors)}",
-                               "write xt.concatenate([a, b])", current("xt.concatenate").location())
-    for part in parts:
-        check_vector("concatenate", part)
+    parts = _parts("concatenate", vectors)
     first, rank = parts[0], len(parts[0].shape)
     along = axis_of(axis, first)
     for part in parts[1:]:
@@ -86,6 +81,48 @@ def concatenate(vectors: Sequence[Vector], axis: int = 0) -> Vector:
         result = result.like(current().emit(InsertStridedSliceOp(row.ssa, result.ssa, offset)))
         at += row.shape[0 if down else 1]
     return _like(cast(result, shape), first)
+
+
+def interleave(vectors: Sequence[Vector], axis: int = -1) -> Vector:
+    """Vectors whose elements alternate along an axis: element ``i`` of the second of two is element ``2 * i + 1``.
+
+    ``result[:, j::len(vectors)]`` is ``vectors[j]``. Along rows (``axis = 0``) whole rows alternate.
+
+    Args:
+        vectors: of one shape and element type, of one dimension or two.
+        axis: the dimension along which they alternate, by default the last.
+
+    Raises:
+        ShapeError: the shapes differ, or a vector is distributed over subgroups.
+        RankError: no such axis.
+        ElementTypeError: no vectors, or their element types differ.
+    """
+    parts = _parts("interleave", vectors)
+    first, count = parts[0], len(parts)
+    along, size = axis_of(axis, first), prod(first.shape)
+    for part in parts:
+        check_alike(first, part, "interleave", ("the first", "another"), "the vectors")
+        if part.wg_map is not None:
+            raise _distributed("interleave", part)
+    if len(first.shape) == 2 and along == 0:
+        return reshape(concatenate(parts, 1), (count * first.shape[0], first.shape[1]))
+    columns = concatenate([reshape(part, (size, 1)) for part in parts], 1)
+    return reshape(columns, (*first.shape[:-1], count * first.shape[-1]))
+
+
+def _parts(function: str, vectors: Any) -> list[Vector]:
+    """Vectors that a function puts together.
+
+    Raises:
+        ElementTypeError: none, or something else.
+    """
+    parts = list(vectors) if isinstance(vectors, (tuple, list)) else []
+    if not parts:
+        raise ElementTypeError("XT1225", f"{function} takes a list of vectors, not {describe_argument(vectors)}",
+                               f"write xt.{function}([a, b])", current(f"xt.{function}").location())
+    for part in parts:
+        check_vector(function, part)
+    return parts
 
 
 def _concatenated_map(parts: Sequence[Vector], axis: int, shape: Sequence[int]) -> WgMap | None:

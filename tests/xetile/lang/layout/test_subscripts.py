@@ -1,4 +1,4 @@
-"""Subscripts of vectors: elements, rows, columns, slices, new dimensions; ``reshape``, ``concatenate``, ``shift``."""
+"""Subscripts of vectors: elements, rows, columns, slices, new dimensions; ``reshape``, ``concatenate``."""
 
 from __future__ import annotations
 
@@ -118,6 +118,14 @@ SHAPES: dict[str, tuple[Any, Any, tuple[int, ...], tuple[int, ...]]] = {
     "side by side": (lambda v, w, n: xt.concatenate((v, w), axis=1), lambda v, w: np.concatenate([v, w], 1),
                      (8, 16), (8, 9)),
     "lines": (lambda v, w, n: xt.concatenate([v, w, v], -1), lambda v, w: np.concatenate([v, w, v])[None], (16,), (7,)),
+    "alternating columns": (lambda v, w, n: xt.interleave([v, w]), lambda v, w: np.stack([v, w], 2).reshape(8, 32),
+                            (8, 16), (8, 16)),
+    "three alternate": (lambda v, w, n: xt.interleave([v, w, v + w], 1),
+                        lambda v, w: np.stack([v, w, v + w], 2).reshape(3, 21), (3, 7), (3, 7)),
+    "alternating rows": (lambda v, w, n: xt.interleave((v, w), axis=0),
+                         lambda v, w: np.stack([v, w], 1).reshape(10, 16), (5, 16), (5, 16)),
+    "alternating lines": (lambda v, w, n: xt.interleave([v, w], -1), lambda v, w: np.stack([v, w], 1).reshape(1, 40),
+                          (20,), (20,)),
     "shifted right": (lambda v, n: xt.shift(v, 3, fill=1), lambda v: moved(v, 3, 1, 1), (8, 16), ()),
     "shifted up": (lambda v, n: xt.shift(v, -1, 0), lambda v: moved(v, -1, 0, 0), (8, 32), ()),
     "a shifted line": (lambda v, n: xt.shift(v, -5), lambda v: moved(v[None], -5, 1, 0), (48,), ()),
@@ -139,7 +147,9 @@ def moved(v: Array, distance: int, axis: int, fill: int) -> Array:
 @pytest.mark.parametrize("execution", [*EXECUTIONS, EAGER], ids=str)
 @pytest.mark.parametrize(("name", "element"), [*((name, "f32") for name in SHAPES), ("odd rows", "bf16"),
                                                ("one dimension", "u8"), ("lines", "e4m3"), ("shifted up", "e4m3"),
-                                               ("side by side", "bf16"), ("shifted right", "u8")])
+                                               ("side by side", "bf16"), ("shifted right", "u8"),
+                                               ("alternating columns", "i8"), ("alternating columns", "e4m3"),
+                                               ("alternating lines", "bf16"), ("alternating rows", "e5m2")])
 def test_a_shape_is_numpys(name: str, element: str, execution: Execution) -> None:
     function, numpys, first, second = SHAPES[name]
     rng = np.random.default_rng(4)
@@ -183,6 +193,9 @@ MAP = xt.wg_map((2, 2), (8, 16))
     (lambda v: v.to(xt.f16)[0, 0], "XT1245"), (lambda v: xt.reshape(v, (16, 31)), "XT1249"),
     (lambda v: xt.reshape(v, (2, 2, -1)), "XT1249"), (lambda v: xt.concatenate([v, v[:3, :3]], 1), "XT1208"),
     (lambda v: xt.concatenate([v, v.to(xt.f16)]), "XT1207"), (lambda v: xt.concatenate(v), "XT1225"),
+    (lambda v: xt.interleave([v, v[:3]]), "XT1208"), (lambda v: xt.interleave([v, v.to(xt.f16)]), "XT1207"),
+    (lambda v: xt.interleave([]), "XT1225"), (lambda v: xt.interleave(v), "XT1225"),
+    (lambda v: xt.interleave([v, v], 2), "XT1224"), (lambda v: xt.interleave([v, 1]), "XT1225"),
     (lambda v: xt.shift(v, xt.group_id(0)), "XT1246"), (lambda v: xt.shift(v, 1, 2), "XT1224"),
     (lambda v: xt.shift(v, 1, fill="x"), "XT1204")])
 def test_what_is_refused(function: Any, code: str) -> None:
@@ -214,7 +227,7 @@ def test_columns_from_a_run_time_one_on_are_written_as_the_message_says(executio
 
 
 @pytest.mark.parametrize("function", [lambda v: v[3], lambda v: xt.reshape(v, -1), lambda v: xt.shift(v, 1),
-                                      lambda v: xt.concatenate([v, v])])
+                                      lambda v: xt.concatenate([v, v]), lambda v: xt.interleave([v, v])])
 def test_a_work_groups_vector_is_not_cut(function: Any) -> None:
     @xt.kernel
     def cut(A):
