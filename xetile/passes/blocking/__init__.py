@@ -220,8 +220,8 @@ def _is_copied(load: tile_ops.LoadTileOp) -> bool:
 
 
 def _is_copy(sizes: BlockSizes, operation: tile_ops.InitTileOp, blocks: Pair) -> bool:
-    """Whether a tile is one end of a copy to shared local memory, in ``blocks`` that were asked for, of 8-bit elements or
-    without 2D block IO: rows are read as words, and no 2D block message has the form of the blocks.
+    """Whether a tile is one end of a copy to shared local memory, in ``blocks`` that were asked for, of 8-bit elements
+    or without 2D block IO: rows are read as words, and no 2D block message has the form of the blocks.
 
     Rows of a power of two elements spread over the lanes, and over their words.
     """
