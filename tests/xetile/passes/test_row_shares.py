@@ -77,7 +77,8 @@ def test_where_it_applies() -> None:
 
 
 @xt.kernel
-def replacing(A, B, C, *, BM=32, BN=32, BK=32, sg=(2, 2)):
+def replacing(A: Any, B: Any, C: Any, *, BM: int = 32, BN: int = 32, BK: int = 32,
+              sg: tuple[int, int] = (2, 2)) -> None:
     """A product whose steps each overwrite the rows of B that the next one multiplies."""
     map_a, map_b = xt.wg_map(sg, (BM // sg[0], BK)), xt.wg_map(sg, (BK, BN // sg[1]))
     map_c = xt.wg_map(sg, (BM // sg[0], BN // sg[1]))
