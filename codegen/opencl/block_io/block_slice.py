@@ -152,9 +152,14 @@ class WholeBlock(BlockSlice):
         return bool(self.row_bits) and pitch == str(self.shape[1])
 
     def pieces(self, width: int) -> list[BlockSlice]:
-        """Split of the block into pieces, for variables of ``width`` words."""
-        across = min(self.desc.shape[1] // self.lanes.unit[1], width)
-        if width % across:
+        """Split of the block into pieces, for variables of ``width`` words.
+
+        Raises:
+            TargetError: a variable has parts of rows, which are no piece.
+        """
+        units = self.desc.shape[1] // self.lanes.unit[1]
+        across = min(units, width)
+        if width % across or units % across:
             raise TargetError("XT9400", f"blocks of {self.desc.shape[1]} columns cannot be read element by element",
                               f"make the columns of inner_blocks a power of two times {self.lanes.unit[1]}")
         shape = (width // across * self.lanes.unit[0], across * self.lanes.unit[1])

@@ -76,6 +76,32 @@ def test_where_it_applies() -> None:
     assert not is_shared(gemm_shared, *specs(Types(xt.f32, xt.f32, xt.f32)), target="dg2", **maps(32, 32, (2, 2)))
 
 
+@xt.kernel
+def replacing(A: Any, B: Any, C: Any, *, BM: int = 32, BN: int = 32, BK: int = 32,
+              sg: tuple[int, int] = (2, 2)) -> None:
+    """A product whose steps each overwrite the rows of B that the next one multiplies."""
+    map_a, map_b = xt.wg_map(sg, (BM // sg[0], BK)), xt.wg_map(sg, (BK, BN // sg[1]))
+    map_c = xt.wg_map(sg, (BM // sg[0], BN // sg[1]))
+    total = xt.zeros((BM, BN), xt.f32, wg_map=map_c)
+    for k in xt.range(0, A.shape[1], BK):
+        a = xt.load_tile(xt.init_tile(A, (0, k), (BM, BK), wg_map=map_a))
+        total = xt.tile_mma(a, xt.load_tile(xt.init_tile(B, (k, 0), (BK, BN), wg_map=map_b)), total)
+        xt.store_tile(xt.full((BK, BN), 2, B.dtype, wg_map=map_b), xt.init_tile(B, (k + BK, 0), (BK, BN), wg_map=map_b))
+    xt.store_tile(total, xt.init_tile(C, (0, 0), (BM, BN), wg_map=map_c))
+
+
+@pytest.mark.parametrize("execution", [NUMPY, XEGPU, DEVICE, MACHINE, Execution("opencl:cpu", "pvc")], ids=str)
+def test_operands_that_a_step_stores(execution: Execution) -> None:
+    """Subgroups store what they load in the next step: it is not loaded a step ahead."""
+    generator = np.random.default_rng(3)
+    a, b = unaligned(generator, xt.f16, 32, 96, 97, 1), unaligned(generator, xt.f16, 96, 32, 33, 1)
+    c = np.full((32, 32), 7, np.float32)
+    expected = a[:, :32].astype(float) @ b[:32] + 2 * a[:, 32:].sum(axis=1, dtype=float)[:, None]
+    execution.bind(replacing)[1](a, b, c)
+    np.testing.assert_array_equal(c, expected)
+    np.testing.assert_array_equal(b[32:], 2)
+
+
 def test_equal_shares() -> None:
     """Shares take as few messages as possible; there are none if a subgroup would have no share of its own."""
     def share(shape: tuple[int, int], dtype: Any, side: str, subgroups: tuple[int, int]) -> tuple[int, int] | None:

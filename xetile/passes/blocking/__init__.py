@@ -179,7 +179,7 @@ def _init_tile(rewriter: _BlockingRewriter, operation: tile_ops.InitTileOp) -> N
     blocks, length = rewriter.sizes.tile_blocks(operation.result)
     requested = requested_blocks(operation)
     if requested is not None and (rewriter.sizes.has_message(operation.result, requested)
-                                  or _is_copy(rewriter.sizes, operation)):
+                                  or _is_copy(rewriter.sizes, operation, requested)):
         blocks, length = requested, 1
     result = TileType(tile).with_(inner_blocks=blocks, array_length=length)
     if tile.encoding.order == (1, 0) or rewriter.sizes.reads_transposed(operation.result, blocks, length):
@@ -219,10 +219,13 @@ def _is_copied(load: tile_ops.LoadTileOp) -> bool:
                                      and _asked(use.operation.tile) == asked for use in load.result.uses)
 
 
-def _is_copy(sizes: BlockSizes, operation: tile_ops.InitTileOp) -> bool:
-    """Whether a tile is one end of a copy to shared local memory, in blocks that were asked for, of 8-bit elements or
-    without 2D block IO: rows are read as words, and no 2D block message has the form of the blocks."""
-    if tile_ops.tile_of(operation.result).dtype.bits != 8 and sizes.target.block_io:
+def _is_copy(sizes: BlockSizes, operation: tile_ops.InitTileOp, blocks: Pair) -> bool:
+    """Whether a tile is one end of a copy to shared local memory, in ``blocks`` that were asked for, of 8-bit elements
+    or without 2D block IO: rows are read as words, and no 2D block message has the form of the blocks.
+
+    Rows of a power of two elements spread over the lanes, and over their words.
+    """
+    if (tile_ops.tile_of(operation.result).dtype.bits != 8 and sizes.target.block_io) or blocks[1] & (blocks[1] - 1):
         return False
     users = [use.operation for use in sizes.tiles.uses(operation.result)]
     accesses = [user for user in users if not isinstance(user, tile_ops.UpdateTileOffsetOp)]

@@ -31,8 +31,8 @@ element is brought from memory by one subgroup, and the others read it from shar
 block IO row-major operands go so (:mod:`xetile.passes.cooperative_loads.row_shares`), and are loaded from there next to
 their products.
 
-A loop is unchanged where the operand of a subgroup is small, where its body has other barriers, and where shared local
-memory does not suffice.
+A loop is unchanged where the operand of a subgroup is small, where its body has other barriers or stores to the
+operand's array, and where shared local memory does not suffice.
 """
 
 from __future__ import annotations

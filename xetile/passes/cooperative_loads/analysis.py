@@ -13,10 +13,13 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xegpu.analysis.memory_access import access_kind
 from xegpu.dialect.sync import NbarrierOp
 from xegpu.ir.dtypes import DType
+from xegpu.ir.kernel_attributes import MAY_ALIAS
 from xegpu.ir.region_branch import LOOPS
+from xegpu.ir.traits import written_operand
 from xegpu.ir.use_def import array_of
 from xegpu.mlir.vector import shape_of
 from xegpu.passes.distribute_lanes.operand_roles import is_copyable
+from xegpu.passes.schedule.alias_analysis import AliasAnalysis
 from xegpu.target.targets import Target
 from xetile.dialect import tile_ops
 from xetile.dialect.mma import TileMmaOp
@@ -150,12 +153,22 @@ def cooperative_loops(function: func.FuncOp, access: Sequence[str], target: Targ
         if swap.plan(loop) or _transpose_alone(shares, target, free):
             alone[loop] = shares
             continue
-        shares, taken = _fitting([share for share in shares if share.pays], arrays, free)
+        stale = _written_operands(loop, function)
+        shares, taken = _fitting([share for share in shares if share.pays and share.load not in stale], arrays, free)
         if shares and (target.block_io or pays_by_rows([share.product for share in shares], target)):
             free -= taken
             arrays.update(share.array(number) for number, share in enumerate(shares))
             found[loop] = shares
     return found, alone
+
+
+def _written_operands(loop: scf.ForOp, function: func.FuncOp) -> set[Operation]:
+    """Loads of a loop whose memory the loop may write: a load a step ahead would miss what the step stores."""
+    aliases = AliasAnalysis(may_alias=MAY_ALIAS in function.attributes)
+    stores = [operation for operation in loop.walk() if written_operand(type(operation)) is not None]
+    written = aliases.written(stores)
+    return {load for load in loop.walk() if stores and isinstance(load, tile_ops.LoadTileOp)
+            and aliases.may_alias(load, written)}
 
 
 def _fitting(shares: Sequence[Share], arrays: Set[tuple[Pair, Attribute, int]], free: int) -> tuple[list[Share], int]:

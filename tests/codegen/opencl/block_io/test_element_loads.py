@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 
 import xetile as xt
+from codegen.opencl.block_io.block_slice import WholeBlock
 from tests.conftest import require_device, require_ocloc
+from xegpu.dialect.types import BlockTdesc, TensorDesc
 from xegpu.ir import dtypes
+from xegpu.layout.lane_map import LaneMap
+from xegpu.support.errors import TargetError
 
 pytestmark = pytest.mark.unoptimised
 
@@ -123,3 +127,17 @@ def test_tiles_at_any_column_take_a_message_a_word_and_no_branch(target: str, na
     ran = kernel.report().execution
     assert ran is not None
     assert sum(ran.instructions.values()) < most * ran.groups
+
+
+def test_variables_of_whole_rows_or_parts_of_one() -> None:
+    """A variable that ends one row and begins another is no piece of a block."""
+    def pieces(rows: int, columns: int, width: int) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+        desc = TensorDesc((rows, columns), xt.i8.mlir, BlockTdesc(access="rows"), LaneMap((1, 8)))
+        return [(piece.at, piece.shape) for piece in WholeBlock(desc, (0, 0), (rows, columns), 8).pieces(width)]
+
+    assert pieces(2, 32, 2) == [((row, column), (1, 16)) for row in (0, 1) for column in (0, 16)]
+    assert pieces(4, 16, 4) == [((0, 0), (2, 16)), ((2, 0), (2, 16))]
+    assert len(pieces(3, 24, 1)) == 9
+    for rows, columns, width in ((2, 24, 2), (4, 24, 4), (2, 48, 4)):
+        with pytest.raises(TargetError, match="XT9400"):
+            pieces(rows, columns, width)

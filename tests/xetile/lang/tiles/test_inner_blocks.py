@@ -94,6 +94,27 @@ def test_a_work_groups_product_in_blocks(execution: Execution) -> None:
     np.testing.assert_array_equal(c, product(a, b, xt.f32))
 
 
+@xt.kernel
+def copied(A, C, *, shape=(12, 24), blocks=(1, 6), dtype=xt.u16):
+    """A copy to shared local memory, at both ends in the same blocks, and back."""
+    memory = xt.alloc_slm(shape, dtype)
+    value = xt.load_tile(xt.init_tile(A, (0, 0), shape, inner_blocks=blocks))
+    xt.store_tile(value, xt.init_tile(memory, (0, 0), shape, inner_blocks=blocks))
+    xt.barrier()
+    xt.store_tile(xt.load_tile(xt.init_tile(memory, (0, 0), shape)), xt.init_tile(C, (0, 0), shape))
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS, ids=str)
+@pytest.mark.parametrize("dtype", [xt.i8, xt.u16, xt.f32], ids=str)
+@pytest.mark.parametrize("blocks", [(1, 6), (2, 24), (3, 8), (1, 2)], ids=str)
+def test_copies_in_any_blocks(blocks: Any, dtype: Any, execution: Execution) -> None:
+    """Also in those whose rows do not spread over the lanes."""
+    a = integers(np.random.default_rng(6), dtype, 12, 22)
+    c = np.full((12, 24), 7, dtype.numpy)
+    execution.bind(copied)[1](a, c, blocks=blocks, dtype=dtype)
+    np.testing.assert_array_equal(c, np.pad(a, ((0, 0), (0, 2))))
+
+
 SPECS = [xt.Spec((None, None), dtype) for dtype in (xt.bf16, xt.bf16, xt.f32)]
 
 
