@@ -351,6 +351,23 @@ CASES["factors of sums that are extended"] = Case(f"""
     %w = vector.transfer_read %B[%0, %1, %3], %p {permutation_map = affine_map<(x, y, z) -> (z, y)>}
         : memref<4x20x37xi8>, vector<32x16xi8>"""),
     lambda a, b, n: _at(a, 8, 32) @ _at(b, 16, 32).T + 3, "i8", "i32")
+CASES["a masked read, transposed, that passes through"] = Case("""
+    LOAD %w B 16x16
+    %m = vector.create_mask %5, %n : vector<16x16xi1>
+    %r = vector.mask %m, %w { vector.transfer_read %A[%0, %1, %3], %p
+        {permutation_map = affine_map<(x, y, z) -> (z, y)>} :
+        memref<4x20x37xf32>, vector<16x16xf32> } : vector<16x16xi1> -> vector<16x16xf32>
+    WRITE %r 16x16""", lambda a, b, n: np.where(
+        (np.indices((16, 16)) < np.array([n, 5]).reshape(2, 1, 1)).all(0), _at(a, 16, 16).T, _at(b, 16, 16)))
+CASES["a position at run time"] = Case("""
+    %s = vector.step : vector<16xindex>
+    %c = vector.broadcast %s : vector<16xindex> to vector<4x16xindex>
+    %o = arith.constant dense<[[1], [2], [3], [-4]]> : vector<4x1xindex>
+    %d = vector.broadcast %o : vector<4x1xindex> to vector<4x16xindex>
+    %x = arith.muli %c, %d : vector<4x16xindex>
+    %e = vector.extract %x[%n] : vector<16xindex> from vector<4x16xindex>
+    %r = arith.index_cast %e : vector<16xindex> to vector<16xi32>
+    WRITE %r 16""", lambda a, b, n: -4 * np.arange(16), "i32")
 CASES["few sums, few columns"] = Case(f"""
     LOAD %a A 2x8x4
     LOAD %b B 2x4x8
@@ -465,6 +482,15 @@ MISTAKES = {
     "an index of an element": ("%e = vector.extract %v[1, 2] : f32 from vector<8x16xf32>\n"
                                "%i = arith.fptosi %e : f32 to i32\n%j = arith.index_cast %i : i32 to index\n"
                                "%w = vector.load %B[%0, %0, %j] : memref<4x20x37xf32>, vector<16xf32>", "XT2620"),
+    "a reduction that passes through": (
+        "%z = arith.constant dense<0.0> : vector<16xf32>\n%m = vector.constant_mask [2, 3] : vector<8x16xi1>\n"
+        "%x = vector.mask %m, %z { vector.multi_reduction <add>, %v, %z [0] : vector<8x16xf32> to vector<16xf32> } "
+        ": vector<8x16xi1> -> vector<16xf32>", "XT2351"),
+    "a vector of scalable size": ("%x = vector.broadcast %p : f32 to vector<[4]xf32>", "XT2059"),
+    "an XeGPU block beside transfers": (
+        "%m = memref.subview %B[0, 0, 0] [1, 20, 37] [1, 1, 1] : memref<4x20x37xf32> to memref<20x37xf32>\n"
+        "%d = xegpu.create_nd_tdesc %m, [%0, %0] : memref<20x37xf32> -> !xegpu.tensor_desc<8x16xf32>\n"
+        "%x = xegpu.load_nd %d : !xegpu.tensor_desc<8x16xf32> -> vector<8x16xf32>", "XT2012"),
     "another permutation": ("%x = vector.transpose %v, [0, 0] : vector<8x16xf32> to vector<8x8xf32>", "XT3223"),
 }
 
@@ -477,6 +503,24 @@ def test_mistakes(name: str) -> None:
     assert error.value.code == code
     if name == "another dialect":
         assert "--lower-affine" in str(error.value)
+
+
+@pytest.mark.parametrize(("mask", "whole"), [
+    ("vector.create_mask %8, %20 : vector<8x16xi1>", True), ("vector.constant_mask [8, 16] : vector<8x16xi1>", True),
+    ("arith.constant dense<true> : vector<8x16xi1>", True), ("vector.constant_mask [8, 15] : vector<8x16xi1>", False),
+    ("vector.create_mask %8, %n : vector<8x16xi1>", False), ("vector.create_mask %5, %20 : vector<8x16xi1>", False)])
+def test_masks_of_all_elements(mask: str, whole: bool) -> None:
+    """A write with a mask that is known to be true is a tile store."""
+    kernel = xt.parse(Case(f"""
+        LOAD %v A 8x16
+        %8 = arith.constant 8 : index
+        %20 = arith.constant 20 : index
+        %m = {mask}
+        vector.transfer_write %v, %C[%0, %1, %3], %m : vector<8x16xf32>, memref<4x20x37xf32>""",
+        lambda a, b, n: a).text())["kernel"]
+    array = xt.Spec((4, 20, 37), "f32")
+    stage = kernel.lower(array, array, array, 3, target="pvc").stages["lower-supervector"]
+    assert ("store_tile" in stage, "store_scatter" in stage) == (whole, not whole)
 
 
 WITHOUT_DIMENSIONS = """

@@ -35,6 +35,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
 from xegpu.analysis.webs import Webs
+from xegpu.dialect.types import TensorDescType
 from xegpu.interop.llvm.dialect.vector import MultiReductionOp
 from xegpu.ir.matchers import number
 from xegpu.ir.region_branch import REGION_BRANCHES, TERMINATORS
@@ -171,6 +172,10 @@ def _check_operation(operation: Operation, any_rank: bool) -> None:
     if dialect == "vector" and not isinstance(operation, _OF_TILES):
         fail_at(operation, "XT2012", "it is for vectors in registers, and here a vector is a tile",
                 "load the part as a tile of its own, or use tile_transpose, tile_reduce, tile_broadcast")
+    types = [value.type for value in (*operation.operands, *operation.results)]
+    if all(any(isinstance(type_, kind) for type_ in types) for kind in (TensorDescType, VectorType)):
+        fail_at(operation, "XT2012", "it is for vectors in registers, and the function has others, which are tiles",
+                "move all blocks with xegpu, or all with transfers (vector.transfer_read, vector.load) or xetile")
     for value in operation.results:
         if not any_rank and isinstance(value.type, VectorType) and len(value.type.get_shape()) not in (2, 4):
             fail_at(operation, "XT2070",

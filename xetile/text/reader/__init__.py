@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     ModuleOp,
     StringAttr,
+    VectorType,
     f16,
     f32,
 )
@@ -282,7 +283,11 @@ class Reader(LocationParser, DenseLiteralParser):
             fail(self, "XT2016", f"{token.text} is not an element type", "write f64, or a smaller one", token.span)
         if token.kind is not MLIRTokenKind.BARE_IDENT or token.text not in _WORDS:
             found = _VECTOR.match(token.span.input.content, token.span.start)
-            return super().parse_optional_type() if found is None else self._parse_vector_type(found)
+            type_ = super().parse_optional_type() if found is None else self._parse_vector_type(found)
+            if isinstance(type_, VectorType) and any(type_.scalable_dims):
+                fail(self, "XT2059", f"{type_} has a size that the device decides", "write its sizes as numbers: "
+                     f"{VectorType(type_.element_type, type_.shape)}", token.span)
+            return type_
         self._consume_token()
         if token.text in _NUMBERS:
             return _NUMBERS[token.text]

@@ -270,8 +270,20 @@ def _project(sketch: Sketch, mask: SSAValue, axes: tuple[int | None, ...], shape
     return projected.results[0]
 
 
-def _masked(sketch: Sketch, operation: Operation, mask: SSAValue) -> Operation:
-    """An operation under a mask."""
+def _masked(sketch: Sketch, operation: Operation, mask: SSAValue, pass_thru: SSAValue | None = None) -> Operation:
+    """An operation under a mask; what it does not choose is that of ``pass_thru``."""
+    masked = _without_others(sketch, operation, mask)
+    if pass_thru is None:
+        return masked
+    if not isinstance(masked, SelectOp):
+        sketch.fail("XT2351", f"{operation.name} has a mask, and passes nothing through",
+                    "leave out the second operand of vector.mask, and choose with arith.select", pass_thru)
+    masked.operands[2] = pass_thru  # of a read, whose condition is the mask in the vector's order
+    return masked
+
+
+def _without_others(sketch: Sketch, operation: Operation, mask: SSAValue) -> Operation:
+    """An operation under a mask, without a vector to pass through."""
     if isinstance(operation, TransferReadOp):
         if operation.padding is not None:
             return masked_read(sketch, operation, mask)
@@ -315,11 +327,7 @@ def _mask_of_parts(sketch: Sketch) -> Operation:
         sketch.parser.insert_before(each)
     if masked and (masked[0][0] is not operation or len(masked) > 1):
         sketch.fail("XT2351", "it yields something else than its operation gives", "yield the result of the operation")
-    result = _masked(sketch, operation, sketch.operands[0])
-    if len(sketch.operands) < 2:
-        return result
-    sketch.parser.insert_before(result)
-    return SelectOp(sketch.operands[0], result.results[0], sketch.operands[1])
+    return _masked(sketch, operation, *sketch.operands[:2])
 
 
 def _mask(parser: Any, span: Any) -> Operation:
@@ -346,11 +354,7 @@ def _mask(parser: Any, span: Any) -> Operation:
     types = []
     if parser.parse_optional_punctuation("->"):
         types = [parser.parse_type()]
-    masked = _masked(sketch, operation, mask)
-    if not others:
-        return masked
-    parser.insert_before(masked)
-    return SelectOp(mask, masked.results[0], parser.resolve_operand(others[0], types[0]))
+    return _masked(sketch, operation, mask, *map(parser.resolve_operand, others, types))
 
 
 DECLARED: dict[str, type[Operation]] = {

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AffineMapAttr,
     ArrayAttr,
+    DenseIntOrFPElementsAttr,
     DictionaryAttr,
     IntegerAttr,
     IntegerType,
@@ -28,13 +29,15 @@ from xdsl.dialects.builtin import (
     i32,
 )
 from xdsl.dialects.memref import LoadOp, StoreOp, SubviewOp
-from xdsl.dialects.vector import BroadcastOp, CombiningKindAttr
+from xdsl.dialects.vector import BroadcastOp, CombiningKindAttr, CreateMaskOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
 from xegpu.dialect.scalar import LoadScalarOp
+from xegpu.interop.llvm.dialect.vector import ConstantMaskOp
+from xegpu.ir.matchers import number
 from xegpu.mlir.arith import ExtSIOp, SelectOp
-from xegpu.mlir.vector import ShapeCastOp
+from xegpu.mlir.vector import ShapeCastOp, shape_of, values_of
 from xetile.dialect.contract import ITERATORS, MATMUL, is_product
 from xetile.dialect.permutation_map import Permutation, map_of_permutation, minor_identity, permutation_of
 from xetile.dialect.supervector import (
@@ -140,6 +143,18 @@ def masked_read(sketch: Sketch, read_: TransferReadOp, mask: SSAValue, inside: b
     return SelectOp(chosen, read_.result, padding.vector)
 
 
+def _chooses_all(mask: SSAValue) -> bool:
+    """Whether a mask is known to be true for each element, so that a tile store does."""
+    owner, shape = mask.owner, shape_of(mask)
+    if isinstance(owner, CreateMaskOp):
+        sizes = [number(size) for size in owner.mask_dim_sizes]
+        return all(size is not None and size >= extent for size, extent in zip(sizes, shape, strict=True))
+    if isinstance(owner, ConstantMaskOp):
+        return values_of(owner.mask_dim_sizes) == shape
+    dense = owner.value if isinstance(owner, arith.ConstantOp) else None
+    return isinstance(dense, DenseIntOrFPElementsAttr) and all(dense.get_values())
+
+
 def in_vectors_order(sketch: Sketch, mask: SSAValue, permutation: Permutation, shape: Sequence[int]) -> SSAValue:
     """Mask of a transfer, whose dimensions are those of memory that it runs along, as one of the vector's elements."""
     along = [axis for axis in permutation if axis is not None]
@@ -182,9 +197,11 @@ def _transfer_write(sketch: Sketch) -> Operation:
 def masked_write(sketch: Sketch, write: TransferWriteOp, mask: SSAValue, inside: bool = False) -> Operation:
     """A write of the elements that a mask chooses; ``inside`` says that those stay in the view."""
     chosen = in_vectors_order(sketch, mask, write.permutation, shape_of_transfer(write))
-    masked = TransferWriteOp(write.value, write.source, list(write.indices), write.permutation, mask=chosen)
+    whole = _chooses_all(mask)
+    masked = TransferWriteOp(write.value, write.source, list(write.indices), write.permutation, whole and inside,
+                             None if whole else chosen)
     write.erase()
-    if inside:
+    if inside and not whole:
         masked.attributes[IN_VIEW] = UnitAttr()
     return masked
 

@@ -7,14 +7,22 @@ from itertools import product
 from math import prod
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat, DenseIntOrFPElementsAttr, IntegerType, VectorType, i1
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    DenseIntOrFPElementsAttr,
+    IndexType,
+    IntegerType,
+    VectorType,
+    i1,
+)
 from xdsl.dialects.vector import BitcastOp, BroadcastOp, InsertOp, ShuffleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
 from xegpu.interop.llvm.dialect.vector import DeinterleaveOp, InterleaveOp
 from xegpu.ir.dtypes import of_mlir
-from xegpu.mlir.arith import SelectOp
+from xegpu.mlir.arith import IndexCastOp, SelectOp
 from xegpu.mlir.vector import (
     ExtractOp,
     ExtractStridedSliceOp,
@@ -140,13 +148,14 @@ def row_at(rewriter: VectorFlattener, value: SSAValue, position: int | SSAValue)
     here = rewriter.is_at(0, position, (rows, columns))
     if element == i1:
         return rewriter.emit(TileReduceOp("or", rewriter.emit(arith.AndIOp(value, here)), [0]))
-    if isinstance(element, AnyFloat):
-        bits = IntegerType(of_mlir(element).bits)
-        value = rewriter.emit(arith.BitcastOp(value, VectorType(bits, (rows, columns))))
+    cast = IndexCastOp if isinstance(element, IndexType) else arith.BitcastOp
+    if isinstance(element, (AnyFloat, IndexType)):
+        bits = IntegerType(64 if isinstance(element, IndexType) else of_mlir(element).bits)
+        value = rewriter.emit(cast(value, VectorType(bits, (rows, columns))))
     zeros = rewriter.splat(rewriter.number_of(0, element_of(value)), (rows, columns))
     row = rewriter.emit(TileReduceOp("or", rewriter.emit(SelectOp(here, value, zeros)), [0]))
-    if isinstance(element, AnyFloat):
-        row = rewriter.emit(arith.BitcastOp(row, VectorType(element, (1, columns))))
+    if isinstance(element, (AnyFloat, IndexType)):
+        row = rewriter.emit(cast(row, VectorType(element, (1, columns))))
     return row
 
 
