@@ -119,7 +119,7 @@ def _shift_distance(operator: str, value: Any, distance: Any) -> Any:
     if isinstance(distance, int):
         _check_distance(operator, value, distance)
     elif isinstance(distance, Arithmetic) and (
-            isinstance(value, VectorBase) or isinstance(value, ScalarBase) and isinstance(distance, ScalarBase)):
+            isinstance(value, VectorBase) or (isinstance(value, ScalarBase) and isinstance(distance, ScalarBase))):
         mixed = {value.dtype, distance.dtype} not in ({value.dtype}, {dtypes.i32, dtypes.index})
         if mixed and all(operator in rules_of(side.dtype) for side in (value, distance)):
             return distance.to(value.dtype)
