@@ -242,7 +242,7 @@ def test_large_arrays_may_have_huge_pages() -> None:
 
 def test_memory_at_the_address_of_a_freed_array_may_have_huge_pages(cpu_queue: Any) -> None:
     """Arrays of one shape, one after the other, soon lie where one was before."""
-    dpnp, seen = require_dpnp(), []
+    dpnp, seen = require_dpnp(), list[int]()
     b = dpnp.ones((2048, 32), dtype=np.float32, sycl_queue=cpu_queue)
     while len(set(seen)) == len(seen) < 16:
         a = dpnp.ones((1024, 2048), dtype=np.float32, sycl_queue=cpu_queue)
