@@ -36,9 +36,6 @@ from xetile.runtime.launch_plan import RECORD, LaunchPlan, launched
 
 _OVERLAPS = 16
 """Plans for arrays of one signature, whose memory overlaps in different ways."""
-_ADVISED: set[tuple[int, int]] = set()
-"""Address and size of large arrays whose memory the system knows of."""
-_MOST_ADVISED = 4096
 _NUMBERS = frozenset({NoneType, bool, int, float, np.float32, np.float64})
 _OPTIONS = (str, type, np.dtype, DType, Target)
 """Types of options that do not change in place."""
@@ -124,18 +121,16 @@ class _Signature:
         self.plans: dict[Hashable, CallPlan | None] = {}
 
     def advise(self, arrays: Sequence[Any]) -> None:
-        """Let the system back large arrays of a CPU by huge pages, once each.
+        """Let the system back large arrays of a CPU by huge pages.
 
         A product of 2048 x 2048 reads some thousand pages of 4 KB in turn, more than a TLB holds. Memory that is in use
-        gets its huge pages in the background, within a minute on Linux; a new result when it is written.
+        gets its huge pages in the background, within a minute on Linux; a new result when it is written. The advice, of
+        1 to 2 us an array, is repeated in each call: the address of an array may be that of a former one, whose memory
+        was freed and whose advice ended with it.
         """
         for number in self._large:
             array, (low, high) = arrays[number], self._reaches[number]
-            if (place := (array._pointer + low, high - low)) not in _ADVISED:
-                if len(_ADVISED) >= _MOST_ADVISED:
-                    _ADVISED.clear()
-                _ADVISED.add(place)
-                advise_huge_pages(*place, array.sycl_queue)
+            advise_huge_pages(array._pointer + low, high - low, array.sycl_queue)
 
     def overlaps(self, arrays: Sequence[Any]) -> tuple[tuple[int, int, int], ...]:
         """Each pair of arrays whose spans of memory overlap, and the distance of their first elements."""

@@ -442,6 +442,15 @@ def test_shifts_by_no_distance_within_the_integer(dtype: str) -> None:
             kernel.on("numpy")[1](np.zeros((8, 16), np.float32), distance=distance)
 
 
+@pytest.mark.parametrize("distance", [2.0, np.float32(1)], ids=["python", "numpy"])
+def test_shifts_by_a_float(distance: Any) -> None:
+    """Of vectors and of run-time numbers, on either side."""
+    for body in (lambda A: xt.zeros((8, 16), xt.i8) << distance, lambda A: xt.group_id(0) >> distance,
+                 lambda A: xt.scalar(1, xt.u64) << distance, lambda A: distance << xt.zeros((8, 16), xt.i8)):
+        with pytest.raises(xt.ElementTypeError, match="XT1205"):
+            xt.kernel(body).lower(xt.Spec((8, 16), "f32"))
+
+
 def test_a_kernel_in_a_kernel() -> None:
     @xt.kernel
     def inner(A: Any) -> None:

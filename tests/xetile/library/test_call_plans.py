@@ -238,3 +238,18 @@ def test_large_arrays_may_have_huge_pages() -> None:
         kept.append(y)
         check(xt.matmul(x, y), a @ b)
         assert may_have_huge_pages(y.get_array()._pointer + (4 << 20))
+
+
+def test_memory_at_the_address_of_a_freed_array_may_have_huge_pages(cpu_queue: Any) -> None:
+    """Arrays of one shape, one after the other, soon lie where one was before."""
+    dpnp, seen = require_dpnp(), list[int]()
+    b = dpnp.ones((2048, 32), dtype=np.float32, sycl_queue=cpu_queue)
+    while len(set(seen)) == len(seen) < 16:
+        a = dpnp.ones((1024, 2048), dtype=np.float32, sycl_queue=cpu_queue)
+        xt.matmul(a, b)
+        cpu_queue.wait()
+        launcher.release_finished()
+        seen.append(a.get_array()._pointer)
+        assert may_have_huge_pages(seen[-1] + (4 << 20))
+        del a
+        gc.collect()

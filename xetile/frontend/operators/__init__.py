@@ -118,7 +118,8 @@ def _shift_distance(operator: str, value: Any, distance: Any) -> Any:
     """A shift's distance in the element type of what is shifted, which represents each distance within its bits."""
     if isinstance(distance, int):
         _check_distance(operator, value, distance)
-    elif isinstance(value, VectorBase) or (isinstance(value, ScalarBase) and isinstance(distance, ScalarBase)):
+    elif not isinstance(distance, float) and (
+            isinstance(value, VectorBase) or (isinstance(value, ScalarBase) and isinstance(distance, ScalarBase))):
         mixed = {value.dtype, distance.dtype} not in ({value.dtype}, {dtypes.i32, dtypes.index})
         if mixed and all(operator in rules_of(side.dtype) for side in (value, distance)):
             return distance.to(value.dtype)
