@@ -421,6 +421,19 @@ for _order in ((0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)):
         %i = vector.shape_cast %t : vector<{_sizes}xf32> to vector<4x3x16xf32>
         WRITE %i 4x3x16""", lambda a, b, n, order=_order: _at(a, 3, 4, 16).transpose(order).reshape(4, 3, 16))
 
+for _kind, _function in (("minsi", np.any), ("maxsi", np.all), ("minui", np.all), ("maxui", np.any)):
+    CASES[f"masked {_kind} of truth values"] = Case(f"""
+        LOAD %v A 8x16
+        LOAD %w B 8x16
+        %m = vector.create_mask %5, %n : vector<8x16xi1>
+        %x = arith.cmpi sgt, %v, %w : vector<8x16xi32>
+        %z = vector.constant_mask [{8 if _function is np.all else 0}] : vector<8xi1>
+        %y = vector.mask %m {{ vector.multi_reduction <{_kind}>, %x, %z [1] : vector<8x16xi1> to vector<8xi1> }}
+            : vector<8x16xi1> -> vector<8xi1>
+        %r = arith.extui %y : vector<8xi1> to vector<8xi32>
+        WRITE %r 8""", lambda a, b, n, function=_function: np.append(
+            function((_at(a, 8, 16) > _at(b, 8, 16))[:5, :n], axis=1), [function is np.all] * 3), "i32")
+
 for _element in ("f16", "bf16", "i16", "i8", "i32"):
     CASES[f"moves of {_element}"] = Case(f"""
         LOAD %v A 2x4x16

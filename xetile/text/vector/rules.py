@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xegpu.interop.llvm.dialect.vector import ConstantMaskOp, DeinterleaveOp, InterleaveOp, MultiReductionOp
 from xegpu.ir.dtypes import of_mlir
 from xegpu.mlir.arith import SelectOp
-from xegpu.mlir.combining_kind import neutral
+from xegpu.mlir.combining_kind import bitwise_kind, neutral
 from xegpu.mlir.vector import (
     InsertStridedSliceOp,
     ShapeCastOp,
@@ -296,8 +296,9 @@ def _without_others(sketch: Sketch, operation: Operation, mask: SSAValue) -> Ope
         return masked_write(sketch, operation, mask, inside=operation.in_bounds is not None)
     if isinstance(operation, (MultiReductionOp, ReductionOp)):
         source = operation.operands[0]
-        dtype, kind = of_mlir(source.type.element_type), operation.kind.data  # type: ignore[attr-defined]
-        operation.operands[0] = _chosen(sketch, mask, source, neutral(str(kind), dtype))
+        element, kind = source.type.element_type, str(operation.kind.data)  # type: ignore[attr-defined]
+        kind = bitwise_kind(kind) if element == i1 else kind
+        operation.operands[0] = _chosen(sketch, mask, source, neutral(kind, of_mlir(element)))
     elif isinstance(operation, (ContractOp, GeneralContractOp)):
         axes, shape = operation.axes[0], shape_of(operation.lhs)
         operation.operands[0] = _chosen(sketch, _project(sketch, mask, axes, shape), operation.lhs, 0)
