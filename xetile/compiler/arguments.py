@@ -246,6 +246,8 @@ def _of_number(name: str, value: Any) -> Argument:
         return Argument(name, dtypes.i1, None, (), (), value, "number")
     if not isinstance(value, (int, float)):
         actual = "None" if value is None else f"a {type(value).__name__}"
+        if isinstance(value, DType):
+            actual = f"the element type {value}"
         raise ElementTypeError("XT1030",
                                f"{name} is {actual}, which no kernel takes as a run-time argument",
                                _hint_for_number(name, value))
@@ -264,6 +266,10 @@ def _of_64_bits(name: str, value: int, dtype: DType | None) -> Argument:
 
 
 def _hint_for_number(name: str, value: Any) -> str:
+    if isinstance(value, DType):
+        number = 1.0 if value.is_float else 1
+        return f"pass a number, such as {number}, which stands for any other one; or make {name} a compile-time " \
+               "constant by putting it behind a bare *"
     if isinstance(value, list):
         return f"pass an array, such as numpy.asarray({name}, numpy.float32)"
     return f"pass a NumPy array, a USM array (dpnp) or a number; or make {name} a compile-time constant by putting " \

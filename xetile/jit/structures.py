@@ -61,7 +61,7 @@ class Structure:
 
 def is_structured(value: Any) -> bool:
     """Whether a call's argument is a tuple or a dataclass; an array may be one, too, and is none here."""
-    return isinstance(value, tuple) or (is_dataclass(value) and not isinstance(value, (type, Argument))
+    return isinstance(value, tuple) or (is_dataclass(value) and not isinstance(value, (type, Argument, DType))
                                         and not any(hasattr(value, name) for name in _ARRAYS))
 
 

@@ -340,6 +340,7 @@ def test_calls(where: str) -> None:
     fails("XT1203", lambda: on[2](a, c, 2**31), "xt.group_id(0) * rows + offset")
     fails("XT1030", lambda: on[2](a, c, "0"), "on[2]")
     fails("XT1030", lambda: on[2](a, c, None), "on[2]")
+    fails("XT1030", lambda: on[2](a, c, xt.i32), "on[2]")
     fails("XT1030", lambda: on[2](a.tolist(), c, 0), "on[2]")
     fails("XT1032", lambda: on[2](a.astype(complex), c, 0), "on[2]")
     assert ".astype(numpy.int16)" in fails("XT1032", lambda: on[2](a.astype(">i2"), c, 0), "on[2]").hint

@@ -73,6 +73,12 @@ def _without(v: Vector, axes: tuple[int, ...]) -> Vector:
         raise RankError("XT1224", f"keepdims=False of a vector reduced to {text(v.shape)} leaves no vector of one "
                         "dimension", "reduce one dimension of two; the element of a vector of one is v.item()",
                         location, notes(location, it=v))
+    if v.wg_map is not None and axes[0] == 1 and v.shape[0] > 1:
+        location = current().location()
+        raise ShapeError("XT1418", f"the vector is distributed over subgroups, as {v.wg_map}, and keepdims=False makes "
+                         "one dimension of its column",
+                         "leave out keepdims=False: operators repeat a column along rows",
+                         location, notes(location, it=v))
     return reshape(v, v.shape[1 - axes[0]])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,18 @@ def test_parts_of_a_divided_dimension_are_refused(part: Any) -> None:
     with pytest.raises(xt.ShapeError, match="XT1418") as error:
         divided[1](np.zeros((16, 8), np.float32), np.zeros((16, 8), np.float32))
     assert "xt.tile_conv_layout(v, xt.wg_map(sg_layout=[1, 4], sg_data=[16, 2]))" in str(error.value)
+
+
+@pytest.mark.parametrize("reduced", [partial(xt.tile_reduce, "add"), xt.argmax], ids=["tile_reduce", "argmax"])
+def test_a_divided_column_keeps_its_dimensions(reduced: Any) -> None:
+    @xt.kernel
+    def divided(A, B):
+        v = xt.load_tile(xt.init_tile(A, (0, 0), (16, 8), wg_map=xt.wg_map((4, 1), (4, 8))))
+        _store(reduced(v, 1, keepdims=False), B)
+
+    with pytest.raises(xt.ShapeError, match=r"XT1418.*keepdims=False") as error:
+        divided[1](np.zeros((16, 8), np.float32), np.zeros(16, np.float32))
+    assert "leave out keepdims=False" in str(error.value)
 
 
 TEXT = """
