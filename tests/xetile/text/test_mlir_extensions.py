@@ -323,7 +323,8 @@ gpu.module @m { gpu.func @f(%A: memref<32x32xf32>, %C: memref<32x32xf32>, %i: in
     ("xetile.store_tile %v, %v : vector<16x16xf32>, vector<16x16xf32>", "it takes a tile and a vector", ""),
     ("%x = arith.constant dense<[[[1.0, 2.0]]]> : vector<1x1x2xf32>", "elements differ", "vector<1x32xf32>"),
     ("%x = arith.constant dense<1.0> : vector<1x2x16xf32>", "has 3 dimensions", "vector<1x32xf32>"),
-    ("%x = vector.extract %v[0] : vector<16xf32> from vector<16x16xf32>", "a vector is a tile", "tile_reduce"),
+    ("%p = xetile.tile_pack %v {inner_blocks = [8, 16]} : vector<16x16xf32> -> vector<2x1x8x16xf32>\n"
+     "%x = vector.extract %v[0] : vector<16xf32> from vector<16x16xf32>", "a vector is a tile", "tile_reduce"),
     ("%x = gpu.lane_id", "gpu.lane_id cannot be a part of a kernel", "docs/text.md"),
     ("%x = memref.alloca() : memref<4x4xf32>", "memref.alloca cannot be a part of a kernel", "docs/text.md"),
     ("%x = gpu.thread_id w", "along x, y or z, not w", "gpu.thread_id x"),
