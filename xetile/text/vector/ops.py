@@ -144,6 +144,14 @@ class StepOp(IRDLOperation):
             raise Invalid("XT2350", f"it gives no {self.result.type}\nwrite vector<16xindex>, and convert that")
 
 
+def _check_elements(elements: Sequence[SSAValue], vector: SSAValue) -> None:
+    """Check that there is a scalar for each element of a vector, of its type."""
+    element = vector.type.element_type  # type: ignore[attr-defined]
+    if len(elements) != prod(shape_of(vector)) or any(value.type != element for value in elements):
+        raise Invalid("XT2350", f"{len(elements)} elements of {vector.type}\n"
+                      "give a scalar for each element, of its type")
+
+
 @irdl_op_definition
 class FromElementsOp(IRDLOperation):
     """``vector.from_elements``: a vector of scalars."""
@@ -154,10 +162,7 @@ class FromElementsOp(IRDLOperation):
     traits = traits_def(Pure())
 
     def verify_(self) -> None:
-        element = self.result.type.element_type  # type: ignore[attr-defined]
-        if len(self.elements) != prod(shape_of(self.result)) or any(value.type != element for value in self.elements):
-            raise Invalid("XT2350", f"{len(self.elements)} elements of {self.result.type}\n"
-                          "give a scalar for each element, of its type")
+        _check_elements(self.elements, self.result)
 
 
 @irdl_op_definition
@@ -170,10 +175,7 @@ class ToElementsOp(IRDLOperation):
     traits = traits_def(Pure())
 
     def verify_(self) -> None:
-        element = self.source.type.element_type  # type: ignore[attr-defined]
-        if len(self.elements) != prod(shape_of(self.source)) or any(value.type != element for value in self.elements):
-            raise Invalid("XT2350", f"{len(self.elements)} elements of {self.source.type}\n"
-                          "there is a scalar for each element, of its type")
+        _check_elements(self.elements, self.source)
 
 
 @irdl_op_definition
